@@ -36,7 +36,9 @@ type workerKey struct {
 
 // restartOnly reports whether a change of the key is taken up only by a
 // restart.
-func restartOnly(path string) bool { return !strings.HasPrefix(path, "workers.") }
+func restartOnly(path string) bool {
+	return path != "workers.static" && !strings.HasPrefix(path, "workers.health.")
+}
 
 // WithoutEffect names the keys that the file sets and this release does not use
 // yet, and values that other values keep from taking effect, ordered by line.
@@ -76,8 +78,9 @@ func WorkersWithoutEffect(workers []WorkerSpec) []Problem {
 }
 
 // NeedRestart names the keys whose values differ between two configurations
-// and are read only at the start, in the order of the file. Everything under
-// workers takes effect at once.
+// and are read only at the start, in the order of the file. The static workers
+// and how workers are probed change live; so does what the workers file holds,
+// but not which file that is.
 func NeedRestart(old, new *Config) []string {
 	var paths []string
 	for _, k := range fileSchema().keys {

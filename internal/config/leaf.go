@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -46,20 +47,8 @@ func listOf[C any, T comparable](path string, least, most int, field func(*C) *[
 				*field(c) = list
 			}
 		},
-		same: func(a, b *C) bool { return equalLists(*field(a), *field(b)) },
+		same: func(a, b *C) bool { return slices.Equal(*field(a), *field(b)) },
 	}
-}
-
-func equalLists[T comparable](a, b []T) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 func readList[T comparable](r *reader, at string, least, most int, n *yaml.Node, parse parser[T]) (list []T, ok bool) {

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"mooring/internal/config"
+)
+
+// errCheckFailed says that a configuration was found wrong and that everything
+// about it has been printed.
+var errCheckFailed = errors.New("the configuration has problems")
+
+func checkCommand() *cobra.Command {
+	var path string
+	cmd := &cobra.Command{
+		Use:   "check --config FILE",
+		Short: "Validate a configuration without starting anything",
+		Long: `Reads the configuration and the workers file that it names, and prints everything
+that is wrong with them, one line each with file and line and what would be right.
+
+What is fine but has no effect in this release, or none beside another value, is
+listed after "FILE: fine".
+
+Exit code 0 if the files can be used, 1 if not.`,
+		Example: `  $ extproc check --config mooring.yaml
+  mooring.yaml:4: session.ttl: is "30" without a unit; it takes a duration from 1s to 8760h, as in 30s
+  mooring.yaml:9: worker: is no key; did you mean workers?`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return check(path, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().StringVar(&path, "config", "", "the configuration `FILE`")
+	if err := cmd.MarkFlagRequired("config"); err != nil {
+		panic(err) // the flag is defined in the line above
+	}
+	return cmd
+}
+
+// check prints what there is to say about the configuration at path and returns
+// errCheckFailed if it cannot be used.
+func check(path string, out, errOut io.Writer) error {
+	cfg, err := config.Load(path)
+	if err != nil {
+		fmt.Fprintln(errOut, err)
+		return errCheckFailed
+	}
+	remarks := cfg.WithoutEffect()
+	if file := cfg.Workers.File; file != "" {
+		workers, err := config.LoadWorkers(file)
+		if err == nil {
+			_, err = config.MergeWorkers(cfg.Workers.Static, workers)
+		}
+		if err != nil {
+			fmt.Fprintln(errOut, err)
+			return errCheckFailed
+		}
+		remarks = append(remarks, config.WorkersWithoutEffect(workers)...)
+	}
+	fmt.Fprintf(out, "%s: fine\n", path)
+	for _, remark := range remarks {
+		fmt.Fprintln(out, remark)
+	}
+	return nil
+}
