@@ -1,0 +1,10 @@
+package envoyproc
+
+import "syscall"
+
+// childAttributes puts the child in its own process group, so that Ctrl-C in a
+// terminal reaches the parent only, which then stops the child in its own
+// order; and lets the kernel end it should the parent die without doing so.
+func childAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
