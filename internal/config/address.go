@@ -28,15 +28,9 @@ func parseHostPort(s, example string) (hostPort, string) {
 	if _, rest, ok := strings.Cut(s, "://"); ok {
 		return hostPort{}, fmt.Sprintf("is no address; it takes no scheme or path: write %s", firstField(rest, example))
 	}
-	if ip, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
-		return hostPort{}, fmt.Sprintf("has no port; write %s", net.JoinHostPort(ip.String(), "8000"))
-	}
 	host, portText, err := net.SplitHostPort(s)
 	if err != nil {
-		if strings.Count(s, ":") > 1 && !strings.ContainsAny(s, "[]") {
-			return hostPort{}, "is no address; an IPv6 address stands in brackets, as in [::1]:8000"
-		}
-		return hostPort{}, "is no address; " + want
+		return hostPort{}, notSplit(s, want, example)
 	}
 	port, err := strconv.ParseUint(portText, 10, 16)
 	if err != nil || portText[0] == '+' {
@@ -47,6 +41,25 @@ func parseHostPort(s, example string) (hostPort, string) {
 		return hostPort{}, wrong + "; " + want
 	}
 	return hostPort{host, uint16(port)}, ""
+}
+
+// notSplit says why s has no host and port.
+func notSplit(s, want, example string) string {
+	bracketed := strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]")
+	if strings.Count(s, ":") > 1 && !bracketed {
+		i := strings.LastIndexByte(s, ':')
+		if ip, err := netip.ParseAddr(s[:i]); err == nil && ip.Is6() {
+			return fmt.Sprintf("has an IPv6 address without brackets; write [%s]%s", shorten(s[:i]), shorten(s[i:]))
+		}
+	}
+	ip, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"))
+	if err == nil && (bracketed || !strings.ContainsAny(s, "[]")) {
+		if ip.Is6() && !bracketed {
+			return "has an IPv6 address without brackets, and no port; " + want
+		}
+		return "has no port; add one, as in " + example
+	}
+	return "is no address; " + want
 }
 
 func firstField(rest, example string) string {
@@ -65,6 +78,8 @@ func canonicalHost(host string, bracketed bool) (canonical, wrong string) {
 	switch {
 	case err == nil && bracketed && ip.Is4():
 		return "", "has an IPv4 address in brackets"
+	case err == nil && strings.ContainsFunc(ip.Zone(), notInHostName):
+		return "", "has a strange IPv6 zone"
 	case err == nil:
 		return ip.Unmap().String(), ""
 	case bracketed:

@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -17,7 +19,7 @@ func leaf[C any, T comparable](path string, field func(*C) *T, parse parser[T]) 
 		path: path,
 		read: func(r *reader, at string, n *yaml.Node, c *C) {
 			if isNull(n) {
-				r.wrong(n.Line, at, fmt.Sprintf("has no value; leave the key out for the default (%v)", show(*field(c))))
+				r.wrong(n.Line, at, fmt.Sprintf("has no value; leave the key out for the default (%s)", show(*field(c))))
 				return
 			}
 			if v, wrong := parse(n); wrong != "" {
@@ -30,12 +32,15 @@ func leaf[C any, T comparable](path string, field func(*C) *T, parse parser[T]) 
 	}
 }
 
-// show spells a default in a message.
-func show[T any](v T) any {
-	if s, ok := any(v).(string); ok {
-		return fmt.Sprintf("%q", s)
+// show spells a default as the file would.
+func show(v any) string {
+	switch v := v.(type) {
+	case string:
+		return strconv.Quote(v)
+	case time.Duration:
+		return spell(v)
 	}
-	return v
+	return fmt.Sprint(v)
 }
 
 // listOf is a key with a list of from least to most values, none of them twice.

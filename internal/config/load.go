@@ -62,8 +62,8 @@ func Parse(name string, data []byte) (*Config, error) {
 		readSection(r, fileSchema(), "", "", root, c)
 	}
 	c.name, c.lines = name, r.lines
-	r.problems = append(r.problems, c.contradictions()...)
-	if err := r.problems.orNil(); err != nil {
+	r.add(c.contradictions()...)
+	if err := r.err(); err != nil {
 		return nil, err
 	}
 	return c, nil

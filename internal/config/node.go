@@ -3,7 +3,6 @@ package config
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"regexp"
 	"strconv"
@@ -22,21 +21,21 @@ func document(name string, data []byte) (*yaml.Node, error) {
 	if len(data) > maxFile {
 		return nil, Problems{{File: name, Text: "is larger than 16 MiB; a configuration is a few kilobytes"}}
 	}
-	if line := firstInvalidUTF8(data); line != 0 {
-		return nil, Problems{{File: name, Line: line, Text: "is not UTF-8; save the file as UTF-8"}}
+	if line := firstUnreadable(data); line != 0 {
+		return nil, Problems{{File: name, Line: line, Text: "holds bytes that are not text; save the file as UTF-8 without control characters"}}
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
 		return nil, nil
 	} else if err != nil {
-		return nil, Problems{syntaxProblem(name, err)}
+		return nil, Problems{syntaxProblem(name, data, err)}
 	}
 	switch err := dec.Decode(&second); {
 	case err == nil:
 		return nil, Problems{{File: name, Line: second.Line, Text: "a second document begins; keep one in the file"}}
 	case !errors.Is(err, io.EOF):
-		return nil, Problems{syntaxProblem(name, err)}
+		return nil, Problems{syntaxProblem(name, data, err)}
 	}
 	if len(doc.Content) == 0 || isNull(doc.Content[0]) {
 		return nil, nil
@@ -44,36 +43,57 @@ func document(name string, data []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-func firstInvalidUTF8(data []byte) (line int) {
-	if utf8.Valid(data) {
-		return 0
-	}
-	line = 1
-	for len(data) > 0 {
+// firstUnreadable returns the line of the first byte that is not UTF-8, or of a
+// character that YAML 1.2, section 5.1, does not allow in a file; 0 if there is
+// none.
+func firstUnreadable(data []byte) (line int) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	for line = 1; len(data) > 0; {
 		r, size := utf8.DecodeRune(data)
-		if r == utf8.RuneError && size == 1 {
-			break
+		if r == utf8.RuneError && size == 1 || !isPrintable(r) {
+			return line
 		}
 		if r == '\n' {
 			line++
 		}
 		data = data[size:]
 	}
-	return line
+	return 0
 }
 
-var yamlLine = regexp.MustCompile(`^line (\d+): `)
-
-// syntaxProblem takes the line out of the parser's "yaml: line 3: text".
-func syntaxProblem(name string, err error) Problem {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	p := Problem{File: name}
-	if m := yamlLine.FindStringSubmatch(text); m != nil {
-		p.Line, _ = strconv.Atoi(m[1]) // the pattern lets only digits through; 0 if they overflow
-		text = text[len(m[0]):]
+func isPrintable(r rune) bool {
+	switch {
+	case r < 0x20:
+		return r == '\t' || r == '\n' || r == '\r'
+	case r < 0xA0:
+		return r < 0x7F || r == 0x85
 	}
-	p.Text = fmt.Sprintf("is not YAML: %s; mend this first, the rest was not looked at", oneLine(text))
-	return p
+	return r != 0xFEFF && r != 0xFFFE && r != 0xFFFF
+}
+
+var (
+	errorLine     = regexp.MustCompile(`^line (\d+): `)
+	unknownAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
+	// What the parser, unlike the scanner, complains of is numbered from 0.
+	fromZero = regexp.MustCompile(`^(did not find expected (<|node content|'-'|key|',')|found (undefined tag|duplicate %|incompatible YAML))`)
+)
+
+// syntaxProblem makes a problem of the parser's "yaml: line 3: text". It counts
+// lines from 1 or from 0, leaves the first line out, and that of an alias.
+func syntaxProblem(name string, data []byte, err error) Problem {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	line := 0
+	if m := errorLine.FindStringSubmatch(text); m != nil {
+		line, _ = strconv.Atoi(m[1]) // the pattern lets only digits through; 0 if they overflow
+		text = text[len(m[0]):]
+		if fromZero.MatchString(text) {
+			line++
+		}
+	} else if m := unknownAnchor.FindStringSubmatch(text); m != nil {
+		before, _, _ := bytes.Cut(data, []byte("*"+m[1]))
+		line = 1 + bytes.Count(before, []byte("\n"))
+	}
+	return Problem{File: name, Line: max(1, line), Text: "is not YAML: " + oneLine(text) + "; mend this first, the rest was not looked at"}
 }
 
 // oneLine keeps foreign text from breaking a message into lines.
@@ -102,6 +122,16 @@ func kindOf(n *yaml.Node) string {
 		return "a date"
 	}
 	return "of type " + shorten(n.Tag)
+}
+
+// keyName is a key in a message: as it is if it looks like one, else quoted.
+func keyName(s string) string {
+	for _, r := range s {
+		if notInHostName(r) && r != '.' {
+			return quote(s)
+		}
+	}
+	return shorten(s)
 }
 
 // quote quotes a value for a message and shortens a long one.

@@ -2,14 +2,10 @@ package config
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 )
-
-// maxProblems bounds what one file can make Mooring say.
-const maxProblems = 1000
 
 // Problem is one thing that is wrong in a file, or worth knowing about it.
 type Problem struct {
@@ -40,16 +36,11 @@ func (ps Problems) Error() string {
 }
 
 // orNil orders the problems by line and returns them as an error, nil if there
-// are none. Above maxProblems it says how many it left out.
+// are none.
 func (ps Problems) orNil() error {
 	if len(ps) == 0 {
 		return nil
 	}
 	slices.SortStableFunc(ps, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
-	if more := len(ps) - maxProblems; more > 0 {
-		ps = append(ps[:maxProblems:maxProblems], Problem{
-			File: ps[0].File, Text: fmt.Sprintf("and %d more problems; mend these first", more),
-		})
-	}
 	return ps
 }

@@ -12,6 +12,9 @@ import (
 // expanded, so that a small file cannot mean a huge one.
 const maxValues = 2_000_000
 
+// maxProblems bounds what one file can make Mooring say.
+const maxProblems = 1000
+
 // maxMerges bounds how deep "<<" may be nested, and so ends a cycle of them.
 const maxMerges = 8
 
@@ -65,8 +68,9 @@ func joinPath(section, name string) string {
 type reader struct {
 	name     string
 	problems Problems
-	lines    map[string]int // full path of each key that is set -> its line
+	lines    map[string]int // full path of each key that is set, sections aside -> its line
 	values   int            // seen so far, aliases expanded
+	unsaid   int            // problems beyond maxProblems
 }
 
 func newReader(name string) *reader { return &reader{name: name, lines: make(map[string]int)} }
@@ -75,8 +79,30 @@ func (r *reader) wrong(line int, at, text string) {
 	if at != "" {
 		text = at + ": " + text
 	}
-	r.problems = append(r.problems, Problem{File: r.name, Line: line, Text: text})
+	r.add(Problem{File: r.name, Line: line, Text: text})
 }
+
+func (r *reader) add(problems ...Problem) {
+	for _, p := range problems {
+		if len(r.problems) < maxProblems {
+			r.problems = append(r.problems, p)
+		} else {
+			r.unsaid++
+		}
+	}
+}
+
+// err returns all problems, nil if there are none.
+func (r *reader) err() error {
+	err := r.problems.orNil()
+	if r.unsaid > 0 {
+		return append(r.problems, Problem{File: r.name, Text: fmt.Sprintf("has %d more problems; mend these first", r.unsaid)})
+	}
+	return err
+}
+
+// full reports whether the file held too many values and is not read on.
+func (r *reader) full() bool { return r.values > maxValues }
 
 // value follows an alias and counts. It returns nil once the file has held too
 // many values, which is reported once.
@@ -88,7 +114,10 @@ func (r *reader) value(n *yaml.Node) *yaml.Node {
 		return nil
 	}
 	if n.Kind == yaml.AliasNode {
-		return n.Alias
+		n = n.Alias
+	}
+	if n.Style&yaml.TaggedStyle != 0 && !strings.HasPrefix(n.ShortTag(), "!!") {
+		r.wrong(n.Line, "", "the tag "+quote(n.Tag)+" means nothing here; leave it out")
 	}
 	return n
 }
@@ -115,7 +144,7 @@ func (r *reader) entries(at string, n *yaml.Node, merges int) []entry {
 		case k.ShortTag() == "!!merge":
 			merged = append(merged, r.merge(at, v, merges+1)...)
 		case first[k.Value] != 0:
-			r.wrong(n.Content[i].Line, joinPath(at, shorten(k.Value)),
+			r.wrong(n.Content[i].Line, joinPath(at, keyName(k.Value)),
 				fmt.Sprintf("is set twice, first in line %d; keep one", first[k.Value]))
 		default:
 			first[k.Value] = n.Content[i].Line
@@ -171,9 +200,8 @@ func readSection[C any](r *reader, s *schema[C], section, at string, n *yaml.Nod
 		_, isSection := s.children[path]
 		switch {
 		case strings.Contains(e.name, ".") || !isLeaf && !isSection:
-			r.wrong(e.line, joinPath(at, shorten(e.name)), "is no key; "+s.suggest(section, e.name))
+			r.wrong(e.line, joinPath(at, keyName(e.name)), "is no key; "+s.suggest(section, e.name))
 		case isSection:
-			r.lines[full] = e.line
 			readSection(r, s, path, full, e.node, c)
 		default:
 			r.lines[full] = e.line

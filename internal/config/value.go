@@ -39,7 +39,7 @@ func raw(n *yaml.Node) string {
 func text[T ~string](check func(s string) (value string, wrong string)) parser[T] {
 	return func(n *yaml.Node) (T, string) {
 		if !isText(n) {
-			if n.Kind == yaml.ScalarNode {
+			if n.Kind == yaml.ScalarNode && !isNull(n) {
 				return "", fmt.Sprintf("is %s; it takes text: write %q with the quotes", kindOf(n), shorten(n.Value))
 			}
 			return "", fmt.Sprintf("is %s; it takes text", kindOf(n))
@@ -106,7 +106,12 @@ func oneOf[T ~string](allowed ...T) parser[T] {
 
 func boolean(n *yaml.Node) (bool, string) {
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!bool" {
-		return strings.EqualFold(n.Value, "true"), ""
+		switch strings.ToLower(n.Value) {
+		case "true":
+			return true, ""
+		case "false":
+			return false, ""
+		}
 	}
 	return false, fmt.Sprintf("is %s; it takes true or false", raw(n))
 }

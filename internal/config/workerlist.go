@@ -63,7 +63,7 @@ func ParseWorkers(name string, data []byte) ([]WorkerSpec, error) {
 	}
 	r := newReader(name)
 	workers := readWorkers(r, "", root)
-	if err := r.problems.orNil(); err != nil {
+	if err := r.err(); err != nil {
 		return nil, err
 	}
 	return workers, nil
@@ -97,11 +97,14 @@ func readWorkers(r *reader, at string, n *yaml.Node) []WorkerSpec {
 	var workers []WorkerSpec
 	for i, item := range n.Content {
 		w, ok := readWorker(r, s, fmt.Sprintf("%s[%d]", at, i), item)
+		if r.full() {
+			return nil
+		}
 		if ok {
 			workers = append(workers, w)
 		}
 	}
-	r.problems = append(r.problems, clashes(workers)...)
+	r.add(clashes(workers)...)
 	return workers
 }
 
@@ -114,10 +117,10 @@ func readWorker(r *reader, s *schema[WorkerSpec], at string, item *yaml.Node) (W
 	defer func() { r.lines = outer }()
 
 	w := WorkerSpec{RoutingGroup: fleet.DefaultName, Ranks: 1, Source: r.name + ":" + strconv.Itoa(item.Line)}
-	before := len(r.problems)
+	before := len(r.problems) + r.unsaid
 	readSection(r, s, "", at, item, &w)
 	if w.Address == "" {
-		if _, set := r.lines[at+".address"]; !set && len(r.problems) == before {
+		if _, set := r.lines[at+".address"]; !set && len(r.problems)+r.unsaid == before {
 			r.wrong(item.Line, at, "has no address; add address: host:port")
 		}
 		return w, false
