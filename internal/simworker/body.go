@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// bodyTimeout bounds the reading of one body.
-const bodyTimeout = 2 * time.Minute
+// bodyTimeout bounds the reading of one body. It is shorter than writeTimeout,
+// so that a client whose body took too long is told.
+const bodyTimeout = time.Minute
 
 // readBody reads a request's body into memory and remembers the request.
 func (w *Worker) readBody(rw http.ResponseWriter, r *http.Request) ([]byte, error) {
@@ -31,26 +32,41 @@ func (w *Worker) readBody(rw http.ResponseWriter, r *http.Request) ([]byte, erro
 // remembers the request, whether or not the body was whole.
 func (w *Worker) drainBody(rw http.ResponseWriter, r *http.Request, dst io.Writer, limit int64) (Received, error) {
 	rec := received(r)
-	// The deadline must go before the handler works on: an expired one would
-	// look like a client that left. A recorder in a test has no deadlines.
-	rc := http.NewResponseController(rw)
-	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout))
-	defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
-
 	digest := sha256.New()
 	n, err := io.Copy(io.MultiWriter(dst, digest), http.MaxBytesReader(rw, r.Body, limit))
 	rec.BodyBytes, rec.BodyComplete = n, err == nil
 	rec.BodySHA256 = hex.EncodeToString(digest.Sum(nil))
 	w.history.add(rec)
-	return rec, bodyError(err)
+	if err != nil {
+		return rec, bodyError(err)
+	}
+	// From here on an expired deadline would look like a client that left.
+	setReadDeadline(http.NewResponseController(rw), time.Time{})
+	return rec, nil
+}
+
+// setReadDeadline bounds what is read from now on. Recorders in tests have no
+// deadlines, and a connection that can't take one any more fails at the next
+// read: there is nothing to do about the error.
+func setReadDeadline(rc *http.ResponseController, t time.Time) {
+	_ = rc.SetReadDeadline(t)
+}
+
+// setDeadlines prepares a connection for a request: its body has bodyTimeout,
+// even if no handler reads it, because the server does then; and the write
+// deadline of the response before it no longer counts.
+func setDeadlines(rw http.ResponseWriter, r *http.Request) {
+	rc := http.NewResponseController(rw)
+	setWriteDeadline(rc, time.Time{})
+	if r.ContentLength != 0 {
+		setReadDeadline(rc, time.Now().Add(bodyTimeout))
+	}
 }
 
 // bodyError says what a failure to read a body is to the client.
 func bodyError(err error) error {
 	var tooLarge *http.MaxBytesError
 	switch {
-	case err == nil:
-		return nil
 	case errors.As(err, &tooLarge):
 		return &apiError{http.StatusRequestEntityTooLarge, refusedLarge, "the request body is too large"}
 	case errors.Is(err, os.ErrDeadlineExceeded):

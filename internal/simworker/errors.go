@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // refusal says why a request was answered with an error. A closed list: it is
@@ -74,6 +75,7 @@ func writeJSON(rw http.ResponseWriter, status int, v any) {
 	if err != nil {
 		panic("simworker: answer without JSON form: " + err.Error())
 	}
+	setWriteDeadline(http.NewResponseController(rw), time.Now().Add(writeTimeout))
 	rw.Header().Set("Content-Type", "application/json")
 	rw.WriteHeader(status)
 	_, _ = rw.Write(body)

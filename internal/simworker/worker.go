@@ -63,6 +63,7 @@ func (w *Worker) Handler() http.Handler {
 		ErrorLog: slog.NewLogLogger(w.cfg.Logger.Handler(), slog.LevelWarn),
 	}))
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		setDeadlines(rw, r)
 		rw.Header().Set("X-Sim-Worker", w.cfg.Name)
 		mux.ServeHTTP(rw, r)
 	})
