@@ -8,7 +8,7 @@
 //     nowhere: an unknown or missing address is a 503, never another worker.
 //   - No header that a client sends takes part in that choice.
 //   - Nothing is retried on another worker.
-//   - Mooring can change no header but its own (MutableHeaders).
+//   - Mooring can change no headers but those that it and Dynamo define.
 //
 // Each resource has its makeX function. Bootstrap and its kin are pure
 // functions of their Config; only WriteEndpoints and KeepEndpoints touch the
