@@ -10,8 +10,8 @@ import (
 )
 
 // maxNesting bounds how deep arrays and objects of a body may nest, the body's
-// own object included. Tool schemas, the deepest that clients send, stay under
-// 50; the decoder's own bound is 10,000, more than any worker's parser follows.
+// own object included. It is far beyond what clients send, tool schemas being
+// the deepest, and well below the decoder's own bound of 10,000.
 const maxNesting = 512
 
 // bodyFields is what a decision needs of a body.
@@ -193,7 +193,7 @@ func (r *bodyReader) syntax(err error) error {
 func remedy(c byte) string {
 	switch {
 	case c < ' ':
-		return fmt.Sprintf(": control character 0x%02x belongs escaped into a string", c)
+		return fmt.Sprintf(": control character 0x%02x is allowed in strings only, and escaped", c)
 	case c == '\'':
 		return ": strings need double quotes"
 	case c == ',':
