@@ -143,7 +143,11 @@ func (r *Router) partitionWithoutModel(view *fleet.View, req *Request) (p fleet.
 	if found == 1 {
 		return p, true, nil
 	}
-	return p, false, &Error{Kind: BadRequest, Reason: Invalid, Message: "the model cannot be known: " + req.unreadable.Error(), Err: req.unreadable}
+	refused := &Error{Kind: BadRequest, Reason: Invalid, Message: "the model cannot be known: " + req.unreadable.Error(), Err: req.unreadable}
+	if errors.Is(req.unreadable, errDecodedTooLarge) {
+		refused.Kind, refused.Reason = TooBig, TooLarge
+	}
+	return p, false, refused
 }
 
 // unknownModel says which models there are, but never more than a screenful.

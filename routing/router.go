@@ -20,7 +20,7 @@ type Config struct {
 	ModelHeader    string   // names the model and wins over the body; "" for none
 	DefaultModel   string   // model of a request that names none; "" for none
 	ExplicitTarget bool     // honour a worker named by the client
-	MaxBodyBytes   int64    // bound of a body after decoding
+	MaxBodyBytes   int64    // bound of a body after decoding; 0 means 16 MiB
 }
 
 // Router decides. Make one with NewRouter; all methods are safe for concurrent use.
@@ -36,6 +36,9 @@ type Router struct {
 func NewRouter(live *fleet.Live, sessions *affinity.Resolver, cfg Config) *Router {
 	if cfg.DefaultGroup == "" {
 		cfg.DefaultGroup = fleet.DefaultName
+	}
+	if cfg.MaxBodyBytes == 0 {
+		cfg.MaxBodyBytes = 16 << 20
 	}
 	return &Router{cfg: cfg, live: live, sessions: sessions, load: newLoad()}
 }

@@ -1,6 +1,8 @@
 package routing_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -285,6 +287,15 @@ func TestABoundSessionNeedsNoReadableBody(t *testing.T) {
 		t.Errorf("got %v %v, want worker 2, bound", rt.Target, rt.Reason)
 	}
 	r.wantRefused(headers{"x-session-id": "new", "content-encoding": "snappy"}, "??", routing.BadRequest, routing.Invalid, "model")
+}
+
+func TestABodyThatUnpacksTooLargeIsRefusedAsThat(t *testing.T) {
+	r := newRig(t, routing.Config{}, affinity.Config{}, worker(1, "a"), worker(2, "b"))
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	fmt.Fprintf(w, `{"pad":"%s","model":"a"}`, strings.Repeat("x", 1<<20))
+	w.Close()
+	r.wantRefused(headers{"content-encoding": "gzip"}, packed.String(), routing.TooBig, routing.TooLarge, "model")
 }
 
 func TestOneModelNeedsNoBody(t *testing.T) {
