@@ -32,6 +32,8 @@ type picker struct {
 	starts  chan start    // of every stream, as far as there is room
 	ends    chan struct{} // one for every ext_proc stream that has ended
 	release chan struct{} // closed: streams that hang go on
+
+	keepOpen bool // Envoy is to send the response too
 	freed   sync.Once
 }
 
@@ -102,7 +104,10 @@ func (s *session) answer(m *extprocv3.ProcessingRequest) (done bool, err error) 
 	case *extprocv3.ProcessingRequest_RequestHeaders:
 		return s.onHeaders(m, r.RequestHeaders)
 	case *extprocv3.ProcessingRequest_RequestBody:
-		return false, s.stream.Send(s.onBody(r.RequestBody))
+		// Envoy ends a stream itself once it needs no more of it, but in
+		// buffered mode: there the server must.
+		done := s.mode == filterv3.ProcessingMode_BUFFERED && !s.keepOpen
+		return done, s.stream.Send(s.onBody(r.RequestBody))
 	case *extprocv3.ProcessingRequest_RequestTrailers:
 		return false, s.stream.Send(&extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_RequestTrailers{
 			RequestTrailers: &extprocv3.TrailersResponse{},

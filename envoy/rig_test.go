@@ -210,6 +210,32 @@ func (r *rig) post(headers ...string) reply {
 	return r.send("/", strings.NewReader("{}"), headers...)
 }
 
+// open sends a request for a response that streams, and returns it once it has
+// begun.
+func (r *rig) open(ctx context.Context, body io.Reader, w *worker) *http.Response {
+	r.t.Helper()
+	resp, err := r.client.Do(r.request(ctx, "/stream", body, "x-test-pick", w.address))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { resp.Body.Close() })
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(resp.Body)
+		r.t.Fatalf("got %d %s", resp.StatusCode, text)
+	}
+	return resp
+}
+
+// say makes a worker that streams a response send text.
+func (w *worker) say(t *testing.T, text string) {
+	t.Helper()
+	select {
+	case w.chunk <- text:
+	case <-time.After(bound):
+		t.Fatalf("worker %s streams no response", w.name)
+	}
+}
+
 // entry waits for the next access log entry.
 func (r *rig) entry() *logdatav3.HTTPAccessLogEntry {
 	r.t.Helper()
