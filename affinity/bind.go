@@ -10,10 +10,9 @@ import (
 // Bind says where the request goes.
 //
 // With the turn to choose, it binds the session to target and wakes those who
-// wait; errors are ErrInitialiserLost (too late, or pinned by an operator
-// meanwhile: acquire again) and ErrConflict (target is not what the request
-// itself insisted on, or another request that had to fail over has bound the
-// session elsewhere).
+// wait; errors are ErrInitialiserLost (too late, or the session was bound
+// elsewhere meanwhile by an operator or by another request's failover: acquire
+// again) and ErrConflict (target is not what the request itself insisted on).
 //
 // With a bound target, it tells where the request was dispatched. Hard: another
 // target is ErrConflict and the binding stays; but if the bound worker has gone
@@ -51,7 +50,22 @@ func (l *Lease) Check(dispatched fleet.Target) error {
 	return ErrConflict
 }
 
-func (l *Lease) bind(now instant, wall time.Time, target fleet.Target) (fx effects, err error) {
+func (l *Lease) bind(now instant, wall time.Time, target fleet.Target) (effects, error) {
+	fx, err := l.bindHeld(now, wall, target)
+	if !errors.Is(err, errDeparted) {
+		return fx, err
+	}
+	// The lease has let go of its entry: by now the session may have another.
+	l.table.perform(&fx)
+	fx, ok, err := l.failOver(now, wall, target)
+	if !ok && l.table.sweepSome(now) {
+		fx, _, err = l.failOver(now, wall, target)
+	}
+	return fx, err
+}
+
+// bindHeld binds by what the lease holds, and lets go of that on any error.
+func (l *Lease) bindHeld(now instant, wall time.Time, target fleet.Target) (fx effects, err error) {
 	t, e := l.table, l.entry
 	sh := t.shardOf(e.session)
 	sh.mu.Lock()
@@ -71,10 +85,6 @@ func (l *Lease) bind(now instant, wall time.Time, target fleet.Target) (fx effec
 		l.phase = phaseOver
 	}
 	fx.wake = sh.fileLocked(t, e, was, now)
-	if errors.Is(err, errDeparted) {
-		// The lease has let go of its entry: the session may have another by now.
-		err = l.failOverLocked(sh, now, wall, target, &fx)
-	}
 	return fx, err
 }
 
@@ -99,9 +109,13 @@ func (l *Lease) bindTurnLocked(now instant, wall time.Time, target fleet.Target,
 		fx.announce(EventBound, e, now, &t.rules)
 		return nil
 	case e.isBound(l.revision):
-		// A failover joined and kept a lease for this request.
+		// A failover joined and kept a lease for this request. If that bound the
+		// session elsewhere it is no fault of the client: acquiring again helps.
 		l.holdLocked(e)
-		return l.dispatchLocked(now, wall, target, fx)
+		if err := l.dispatchLocked(now, wall, target, fx); !errors.Is(err, ErrConflict) {
+			return err
+		}
+		return ErrInitialiserLost
 	default:
 		return ErrInitialiserLost
 	}
@@ -154,18 +168,22 @@ func (l *Lease) followLocked(now instant, wall time.Time, target fleet.Target, f
 	return nil
 }
 
-// failOverLocked binds the session to the target that the request was dispatched
-// to after its bound worker had gone. It never waits, since the request may
-// already hold what others wait for: an initialiser's turn is joined instead.
-func (l *Lease) failOverLocked(sh *shard, now instant, wall time.Time, target fleet.Target, fx *effects) error {
-	t := l.table
-	e, was, ok := sh.openLocked(t, l.entry.session, now, fx)
+// failOver binds the session to the target that the request was dispatched to
+// after its bound worker had gone, or reports that there is no room. It never
+// waits, since the request may already hold what others wait for: somebody
+// else's turn is joined instead.
+func (l *Lease) failOver(now instant, wall time.Time, target fleet.Target) (fx effects, ok bool, err error) {
+	t, session := l.table, l.entry.session
+	sh := t.shardOf(session)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	e, was, ok := sh.openLocked(t, session, now, &fx)
 	if !ok {
-		return nil
+		return fx, false, nil
 	}
-	err := l.takeOverLocked(e, now, wall, target, fx)
-	sh.closeLocked(t, e, was, now, fx)
-	return err
+	err = l.takeOverLocked(e, now, wall, target, &fx)
+	sh.closeLocked(t, e, was, now, &fx)
+	return fx, true, err
 }
 
 func (l *Lease) takeOverLocked(e *entry, now instant, wall time.Time, target fleet.Target, fx *effects) error {

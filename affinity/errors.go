@@ -18,10 +18,10 @@ var (
 	ErrInvalidSession = errors.New("invalid session id")
 	// ErrWorkerGone: the bound or the requested worker is not schedulable.
 	ErrWorkerGone = errors.New("the worker is not available")
-	// ErrConflict: the requested or dispatched target contradicts the binding,
-	// or what is bound contradicts what the same request had asked for.
+	// ErrConflict: the requested or dispatched target contradicts the binding, or
+	// the target to bind contradicts what the same request had asked for.
 	ErrConflict = errors.New("the session is bound to another target")
-	// ErrInitialiserLost: this initialiser took too long, or an operator pinned
+	// ErrInitialiserLost: this initialiser took too long, or somebody else bound
 	// the session meanwhile. The session can be acquired again.
 	ErrInitialiserLost = errors.New("the turn to choose a worker was lost")
 	// ErrSequenceExhausted: the session's version cannot grow any more, so it
