@@ -40,12 +40,8 @@ func sessionNames(n int) []string {
 // benchTable returns a table with the given number of locks, all of names bound.
 func benchTable(b *testing.B, shards int, names []string) *Table {
 	b.Helper()
-	t, live := newTestTable(b, Config{MaxSessions: 8 << 20, TTL: time.Hour})
-	r, err := NewResolver(live, Config{MaxSessions: 8 << 20, TTL: time.Hour})
-	if err != nil {
-		b.Fatal(err)
-	}
-	t = newTable(r, mooring, shards)
+	r, _ := newTestResolver(b, Config{MaxSessions: 8 << 20, TTL: time.Hour})
+	t := newTable(r, mooring, shards)
 	for i, name := range names {
 		bindTo(b, t, name, fleet.OnRank(fleet.WorkerID(i%3+1), 0)).Release(Completed)
 	}

@@ -23,19 +23,33 @@ func fleetOf(states ...fleet.State) *fleet.View {
 	return fleet.NewView(workers)
 }
 
-// newTestTable returns the table of mooring over a fleet of three active workers.
-func newTestTable(tb testing.TB, cfg Config) (*Table, *fleet.Live) {
+// newTestResolver returns a resolver over a fleet of three active workers.
+func newTestResolver(tb testing.TB, cfg Config) (*Resolver, *fleet.Live) {
 	tb.Helper()
 	live := fleet.NewLive(fleetOf(fleet.Active, fleet.Active, fleet.Active))
 	r, err := NewResolver(live, cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}
+	return r, live
+}
+
+// newTestTable returns the table of mooring over a fleet of three active workers.
+func newTestTable(tb testing.TB, cfg Config) (*Table, *fleet.Live) {
+	tb.Helper()
+	r, live := newTestResolver(tb, cfg)
 	t, ok := r.Table(mooring)
 	if !ok {
 		tb.Fatal("no table for a partition of the fleet")
 	}
 	return t, live
+}
+
+// newCrowdedTable is newTestTable with two locks only, so that sessions meet.
+func newCrowdedTable(tb testing.TB, cfg Config) (*Table, *fleet.Live) {
+	tb.Helper()
+	r, live := newTestResolver(tb, cfg)
+	return newTable(r, mooring, 2), live
 }
 
 // bindTo binds a new session and returns the lease.
