@@ -18,9 +18,9 @@ type Config struct {
 	// Grace is how long a vanished worker is remembered, and how long an answer
 	// that removes too much is doubted. 0: neither.
 	Grace time.Duration
-	// Settle is how long a worker stays unschedulable after its address was
-	// first published, if that was after Run had begun: so that Envoy has the
-	// endpoint before the worker is picked. 0: not at all.
+	// Settle is how long a worker stays unschedulable after its address became
+	// known, which is published within 50 ms, if that was after the first round:
+	// so that Envoy has the endpoint before the worker is picked. 0: not at all.
 	Settle time.Duration
 	// Resolve returns the addresses of a host name. nil: the system's resolver.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)

@@ -8,7 +8,7 @@ import (
 	"mooring/internal/fleet"
 )
 
-var errReported = errors.New("Envoy could not connect")
+var errReported = errors.New("reported by Envoy: no connection")
 
 // reconcileLocked makes the workers those that the sources list.
 func (d *Discovery) reconcileLocked(now time.Time) {

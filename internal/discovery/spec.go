@@ -95,7 +95,11 @@ func parsePlace(address string) (place, error) {
 // isOneMachine reports whether ip can be a destination. A zone means something
 // else on every machine.
 func isOneMachine(ip netip.Addr) bool {
-	return ip.IsValid() && ip.Zone() == "" && !ip.IsUnspecified() && !ip.IsMulticast()
+	if !ip.IsValid() || ip.Zone() != "" {
+		return false
+	}
+	ip = ip.Unmap()
+	return !ip.IsUnspecified() && !ip.IsMulticast()
 }
 
 // at returns the destination that ip and the configured port make.
