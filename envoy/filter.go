@@ -87,8 +87,11 @@ func makeProcessingMode(cfg Config) *extprocv3.ProcessingMode {
 		m.RequestBodyMode = extprocv3.ProcessingMode_NONE
 	}
 	if cfg.End == Stream {
+		// Response headers say that the worker was reached; for the end, waiting
+		// for trailers is enough: it keeps the stream open until the response
+		// has ended, without one message for a token. What it does not tell is
+		// whether it ended well; the bodies would, at one message for each piece.
 		m.ResponseHeaderMode = extprocv3.ProcessingMode_SEND
-		m.ResponseBodyMode = extprocv3.ProcessingMode_STREAMED
 		m.ResponseTrailerMode = extprocv3.ProcessingMode_SEND
 	}
 	return m

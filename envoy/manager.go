@@ -62,8 +62,18 @@ func makeManager(listener, cluster string, cfg Config) (*managerv3.HttpConnectio
 		// The request id is the client's if it sends one: people look for it.
 		GenerateRequestId:         wrapperspb.Bool(true),
 		PreserveExternalRequestId: true,
-		UpgradeConfigs:            []*managerv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
+		UpgradeConfigs:            makeUpgrades(cfg),
 	}, nil
+}
+
+// makeUpgrades lets websockets through, but not in buffered mode: the body of an
+// upgraded request never ends, so Envoy would buffer until the client gave up.
+// There it answers 403.
+func makeUpgrades(cfg Config) []*managerv3.HttpConnectionManager_UpgradeConfig {
+	if cfg.BodyMode == Buffered {
+		return nil
+	}
+	return []*managerv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}}
 }
 
 // requestTimeout is how long a request may take until it has passed Mooring:

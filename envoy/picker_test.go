@@ -34,7 +34,7 @@ type picker struct {
 	release chan struct{} // closed: streams that hang go on
 
 	keepOpen bool // Envoy is to send the response too
-	freed   sync.Once
+	freed    sync.Once
 }
 
 // start is what a stream began with.
@@ -83,6 +83,7 @@ type session struct {
 	stream  extprocv3.ExternalProcessor_ProcessServer
 	headers map[string]string
 	mode    filterv3.ProcessingMode_BodySendMode
+	held    []*extprocv3.HttpBody
 }
 
 func (p *picker) Process(stream extprocv3.ExternalProcessor_ProcessServer) error {
@@ -107,7 +108,7 @@ func (s *session) answer(m *extprocv3.ProcessingRequest) (done bool, err error) 
 		// Envoy ends a stream itself once it needs no more of it, but in
 		// buffered mode: there the server must.
 		done := s.mode == filterv3.ProcessingMode_BUFFERED && !s.keepOpen
-		return done, s.stream.Send(s.onBody(r.RequestBody))
+		return done, s.onBody(r.RequestBody)
 	case *extprocv3.ProcessingRequest_RequestTrailers:
 		return false, s.stream.Send(&extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_RequestTrailers{
 			RequestTrailers: &extprocv3.TrailersResponse{},
@@ -152,11 +153,9 @@ func (s *session) onHeaders(m *extprocv3.ProcessingRequest, h *extprocv3.HttpHea
 		return true, s.stream.Send(refusal(s.headers))
 	case "pull":
 		return false, s.stream.Send(&extprocv3.ProcessingResponse{ModeOverride: &filterv3.ProcessingMode{
-			RequestHeaderMode:   filterv3.ProcessingMode_SEND,
-			RequestBodyMode:     filterv3.ProcessingMode_FULL_DUPLEX_STREAMED,
-			RequestTrailerMode:  filterv3.ProcessingMode_SEND,
-			ResponseHeaderMode:  filterv3.ProcessingMode_SKIP,
-			ResponseTrailerMode: filterv3.ProcessingMode_SKIP,
+			// What is left at DEFAULT stays as configured.
+			RequestBodyMode:    filterv3.ProcessingMode_FULL_DUPLEX_STREAMED,
+			RequestTrailerMode: filterv3.ProcessingMode_SEND,
 		}})
 	}
 	return false, s.stream.Send(s.pick())
@@ -165,19 +164,43 @@ func (s *session) onHeaders(m *extprocv3.ProcessingRequest, h *extprocv3.HttpHea
 // FilterAttributes is the key under which Envoy sends request attributes.
 const FilterAttributes = "envoy.filters.http.ext_proc"
 
-func (s *session) onBody(b *extprocv3.HttpBody) *extprocv3.ProcessingResponse {
-	common := &extprocv3.CommonResponse{}
-	if s.mode == filterv3.ProcessingMode_FULL_DUPLEX_STREAMED || s.headers["x-test"] == "pull" {
-		if s.headers["x-test"] == "pull" && b.GetEndOfStream() && s.headers["done"] == "" {
-			s.headers["done"] = "yes"
-			if err := s.stream.Send(s.pick()); err != nil {
-				return nil
-			}
-		}
-		common.BodyMutation = &extprocv3.BodyMutation{Mutation: &extprocv3.BodyMutation_StreamedResponse{
-			StreamedResponse: &extprocv3.StreamedBodyResponse{Body: b.GetBody(), EndOfStream: b.GetEndOfStream()},
-		}}
+func (s *session) onBody(b *extprocv3.HttpBody) error {
+	switch {
+	case s.headers["x-test"] == "pull":
+		return s.onPulled(b)
+	case s.mode == filterv3.ProcessingMode_FULL_DUPLEX_STREAMED:
+		return s.stream.Send(piece(b))
+	default:
+		return s.stream.Send(bodyAnswer(&extprocv3.CommonResponse{}))
 	}
+}
+
+// onPulled holds the body until its end, then picks, then lets all of it go.
+func (s *session) onPulled(b *extprocv3.HttpBody) error {
+	s.held = append(s.held, b)
+	if !b.GetEndOfStream() {
+		return nil
+	}
+	if err := s.stream.Send(s.pick()); err != nil {
+		return err
+	}
+	for _, held := range s.held {
+		if err := s.stream.Send(piece(held)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func piece(b *extprocv3.HttpBody) *extprocv3.ProcessingResponse {
+	return bodyAnswer(&extprocv3.CommonResponse{BodyMutation: &extprocv3.BodyMutation{
+		Mutation: &extprocv3.BodyMutation_StreamedResponse{
+			StreamedResponse: &extprocv3.StreamedBodyResponse{Body: b.GetBody(), EndOfStream: b.GetEndOfStream()},
+		},
+	}})
+}
+
+func bodyAnswer(common *extprocv3.CommonResponse) *extprocv3.ProcessingResponse {
 	return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_RequestBody{
 		RequestBody: &extprocv3.BodyResponse{Response: common},
 	}}

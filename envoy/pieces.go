@@ -16,7 +16,11 @@ func BootstrapYAML(cfg Config) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return toYAML(b)
+	where := "Made by `extproc envoy`, for Envoy 1.40 or newer."
+	if cfg.Attachment == OverrideHost {
+		where += "\nStart Mooring first: it writes the endpoints file, which must exist when Envoy starts."
+	}
+	return join(piece{b, where})
 }
 
 // FilterYAML returns what a listener that exists needs: keys of its HTTP

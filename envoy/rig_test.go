@@ -132,12 +132,31 @@ func (w *worker) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 	switch req.URL.Path {
 	case "/stream":
 		w.stream(rw, req)
+	case "/upgrade":
+		w.upgrade(rw)
 	case "/spoof":
 		rw.Header().Set("x-mooring-worker", "spoofed")
 		rw.Header().Set("x-mooring-reason", "spoofed")
 	default:
 		body, _ := io.ReadAll(req.Body)
 		json.NewEncoder(rw).Encode(seen{w.name, req.Header, req.ContentLength, len(body)})
+	}
+}
+
+// upgrade answers every line with the worker's name and the line.
+func (w *worker) upgrade(rw http.ResponseWriter) {
+	conn, buffered, err := http.NewResponseController(rw).Hijack()
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	for {
+		line, err := buffered.ReadString('\n')
+		if err != nil {
+			return
+		}
+		io.WriteString(conn, w.name+": "+line)
 	}
 }
 
