@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"mooring/affinity"
 	"mooring/internal/fleet"
@@ -47,6 +48,9 @@ func (s *server) named(r *http.Request) (named, error) {
 	model, group, session := segments[0], segments[1], segments[2]
 	if model == "" || group == "" || session == "" {
 		return named{}, invalid("a session is /v1/sessions/{model}/{group}/{id}, each part percent-encoded and none empty")
+	}
+	if strings.Trim(session, " \t") != session {
+		return named{}, invalid("no session id has spaces or tabs around it: those of requests are trimmed")
 	}
 	n := named{session: session, view: s.cfg.Fleet.View(), p: fleet.Partition{Model: model, Group: group}}
 	if p, ok := n.view.PartitionOf(group, model); ok {
@@ -150,6 +154,8 @@ func badBody(err error) error {
 		return err
 	case errors.As(err, &semantic) && semantic.Err == json.ErrUnknownName:
 		return invalid("%s; it has the unknown field %q", want, semantic.JSONPointer.LastToken())
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return invalid("%s; it has a field twice", want)
 	case errors.As(err, &semantic):
 		return invalid("%s, with a string", want)
 	default:

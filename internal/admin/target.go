@@ -109,7 +109,7 @@ func (t targetName) in(view *fleet.View, p fleet.Partition) (fleet.Target, error
 			target = fleet.OnRank(w.ID, t.rank)
 		}
 		if !w.Has(target) {
-			return fleet.Target{}, unknownTarget("%v has no rank %d: it has %s", w.ID, t.rank, ranksOf(w))
+			return fleet.Target{}, unknownTarget("worker %v has no rank %d; there is %s", w.ID, t.rank, ranksOf(w))
 		}
 		return target, nil
 	}

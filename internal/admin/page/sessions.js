@@ -75,10 +75,10 @@ function showSessions(page, workers) {
   byId("next").disabled = !page.more;
   byId("next").dataset.after = page.next ?? "";
   byId("pager").hidden = page.first === 0 && !page.more;
-  showNoSessions(page.items.length === 0);
+  showNoSessions(page.items.length === 0, workers[0]?.models[0]);
 }
 
-function showNoSessions(none) {
+function showNoSessions(none, model) {
   const box = byId("sessions-empty");
   const kind = !none ? "" : sessions.query ? `q${sessions.query}` : sessions.worker ? "worker" : "all";
   if (box.dataset.kind === kind) return;
@@ -88,7 +88,14 @@ function showNoSessions(none) {
   if (sessions.query) box.append(emptyState("Nothing found", "No session id has this text in it. Ids are told apart by case; this search is not."));
   else if (sessions.worker) box.append(emptyState("No session at this worker", "It gets the next new sessions when it has fewer requests running than the others."));
   else box.append(emptyState("No session is moored yet", "A session begins with a request through Envoy that carries a session id. Send two with one id: both go to one worker.",
-    "curl http://127.0.0.1:10000/v1/chat/completions \\\n  -H 'x-session-id: hello' -H 'content-type: application/json' \\\n  -d '{\"model\": \"MODEL\", \"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'"));
+    firstRequest(model)));
+}
+
+/** A command to paste; a model's name goes into it only if no shell minds. */
+function firstRequest(model) {
+  const name = /^[\w./:-]+$/.test(model ?? "") ? model : "MODEL";
+  return "curl http://127.0.0.1:10000/v1/chat/completions \\\n  -H 'x-session-id: hello' -H 'content-type: application/json' \\\n" +
+    `  -d '{"model": "${name}", "messages": [{"role": "user", "content": "Hello"}]}'`;
 }
 
 function sessionRow(session) {
