@@ -26,10 +26,11 @@ function showRequests(minute) {
   const sums = sumBy(metrics, "mooring_requests_total", "reason");
   const before = sumBy(minute.oldest?.metrics ?? new Map(), "mooring_requests_total", "reason");
   const most = Math.max(1, ...sums.values());
+  const window = minute.newest ? span(minute.newest.at - minute.oldest.at) : "";
   const rows = [...sums]
     .filter(([, n]) => n > 0)
     .sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1))
-    .map(([reason, n]) => ({ reason, n, recent: n - (before.get(reason) ?? 0), share: n / most, codes: codesOf(metrics, reason) }));
+    .map(([reason, n]) => ({ reason, n, recent: n - (before.get(reason) ?? 0), share: n / most, window, codes: codesOf(metrics, reason) }));
   if (!rows.length) return showEmpty(box, noRequests);
   clearEmpty(box);
   keyed(box, rows, (r) => r.reason, requestRow);
@@ -61,7 +62,7 @@ function requestRow(row) {
       svg("svg", { class: "bar", viewBox: "0 0 100 4", preserveAspectRatio: "none", "aria-hidden": "true" }, bar)),
     update(r) {
       write(all, count(r.n));
-      write(recent, r.recent > 0 ? `+${count(r.recent)} in a minute` : "");
+      write(recent, r.recent > 0 ? `+${count(r.recent)} in ${r.window}` : "");
       write(codes, r.codes);
       mark(bar, "width", (100 * r.share).toFixed(2));
     },
