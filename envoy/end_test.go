@@ -2,6 +2,7 @@ package envoy_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -116,27 +117,46 @@ func TestClientThatLeavesDuringTheResponseHasAnEntry(t *testing.T) {
 }
 
 // With ends by the access log the ext_proc stream is over before the response
-// has begun; with ends by the stream it is not over before the response is.
+// is, so that nothing that happens to Mooring can cut it; with ends by the
+// stream it is over when the response is.
 func TestWhenTheStreamEnds(t *testing.T) {
-	for _, end := range []envoy.End{envoy.AccessLog, envoy.Stream} {
-		r := startRig(t, func(c *envoy.Config) { c.End = end })
-		resp := r.open(t.Context(), strings.NewReader("{}"), r.workers[0])
-		r.workers[0].say(t, "a")
-		if _, err := io.ReadFull(resp.Body, make([]byte, 1)); err != nil {
-			t.Fatal(err)
+	for _, mode := range []envoy.BodyMode{envoy.FullDuplex, envoy.HeadersOnly, envoy.Buffered} {
+		for _, end := range []envoy.End{envoy.AccessLog, envoy.Stream} {
+			t.Run(fmt.Sprintf("body %d, end %d", mode, end), func(t *testing.T) {
+				r := startRig(t, func(c *envoy.Config) { c.BodyMode, c.End = mode, end })
+				r.keepOpen.Store(end == envoy.Stream)
+				resp := r.open(t.Context(), strings.NewReader("{}"), r.workers[0])
+				r.workers[0].say(t, "a")
+				if _, err := io.ReadFull(resp.Body, make([]byte, 1)); err != nil {
+					t.Fatal(err)
+				}
+				if end == envoy.AccessLog {
+					receive(t, r.ends, "the end of the stream during the response")
+				}
+				if len(r.ends) > 0 {
+					t.Error("the stream ended before the response")
+				}
+				close(r.workers[0].chunk)
+				if end == envoy.Stream {
+					receive(t, r.ends, "the end of the stream after the response")
+				} else {
+					r.entry()
+				}
+			})
 		}
-		if end == envoy.AccessLog {
-			receive(t, r.ends, "the end of the stream during the response")
-		}
-		close(r.workers[0].chunk)
-		if end == envoy.Stream {
-			if len(r.ends) > 0 {
-				t.Error("the stream ended before the response")
-			}
-			receive(t, r.ends, "the end of the stream after the response")
-		} else {
-			r.entry()
-		}
+	}
+}
+
+// In buffered mode Envoy does not end the stream by itself: a server that waits
+// for it holds the response to its own life.
+func TestBufferedStreamIsTheServersToEnd(t *testing.T) {
+	r := startRig(t, func(c *envoy.Config) { c.BodyMode = envoy.Buffered })
+	r.keepOpen.Store(true)
+	resp := r.open(t.Context(), strings.NewReader("{}"), r.workers[0])
+	r.workers[0].say(t, "a")
+	r.server.Stop()
+	if body, err := io.ReadAll(resp.Body); err == nil {
+		t.Errorf("the response survived with %q", body)
 	}
 }
 
@@ -148,7 +168,9 @@ func TestWorkerThatDiesDuringTheResponseIsToldApart(t *testing.T) {
 	if _, err := io.ReadAll(resp.Body); err == nil {
 		t.Error("the client does not notice")
 	}
-	if e := r.entry(); !e.GetCommonProperties().GetResponseFlags().GetUpstreamConnectionTermination() || e.GetResponse().GetResponseCode().GetValue() != http.StatusOK {
+	// A chunked response that breaks off is a protocol error to Envoy, not the
+	// end of a connection.
+	if e := r.entry(); !e.GetCommonProperties().GetResponseFlags().GetUpstreamProtocolError() || e.GetResponse().GetResponseCode().GetValue() != http.StatusOK {
 		t.Errorf("flags {%v}, response {%v}", e.GetCommonProperties().GetResponseFlags(), e.GetResponse())
 	}
 }

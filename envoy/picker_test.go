@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -33,7 +34,7 @@ type picker struct {
 	ends    chan struct{} // one for every ext_proc stream that has ended
 	release chan struct{} // closed: streams that hang go on
 
-	keepOpen bool // Envoy is to send the response too
+	keepOpen atomic.Bool // Envoy is to send the response too
 	freed    sync.Once
 }
 
@@ -107,7 +108,7 @@ func (s *session) answer(m *extprocv3.ProcessingRequest) (done bool, err error) 
 	case *extprocv3.ProcessingRequest_RequestBody:
 		// Envoy ends a stream itself once it needs no more of it, but in
 		// buffered mode: there the server must.
-		done := s.mode == filterv3.ProcessingMode_BUFFERED && !s.keepOpen
+		done := s.mode == filterv3.ProcessingMode_BUFFERED && !s.keepOpen.Load()
 		return done, s.onBody(r.RequestBody)
 	case *extprocv3.ProcessingRequest_RequestTrailers:
 		return false, s.stream.Send(&extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_RequestTrailers{

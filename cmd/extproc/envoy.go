@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -131,18 +132,19 @@ func envoyTLS(files config.TLS) *envoy.TLS {
 // reachable returns the address at which an Envoy on this machine reaches a
 // socket that listens on s.
 func reachable(s string) (string, error) {
+	if strings.HasPrefix(s, "unix:") {
+		return s, nil
+	}
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
-		return s, nil //nolint:nilerr // a Unix socket has no port; envoy checks what it is
+		return "", err
 	}
 	if port == "0" {
 		return "", errors.New("port 0 is another one at every start; name a fixed port for Envoy to find it")
 	}
+	// Go listens on IPv4 too where it is told [::].
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
-		if ip.Is6() {
-			host = "::1"
-		}
 	}
 	return net.JoinHostPort(host, port), nil
 }
