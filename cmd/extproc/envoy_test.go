@@ -57,7 +57,7 @@ func TestEnvoyReachesWhatMooringListensOn(t *testing.T) {
 		"127.0.0.1:9002":     "127.0.0.1:9002",
 		"0.0.0.0:9002":       "127.0.0.1:9002",
 		":9002":              "127.0.0.1:9002",
-		"[::]:9002":          "[::1]:9002",
+		"[::]:9002":          "127.0.0.1:9002",
 		"mooring.local:9002": "mooring.local:9002",
 		"unix:///run/m.sock": "unix:///run/m.sock",
 	} {
