@@ -219,10 +219,13 @@ func (t *Table) sweepSome(now instant) bool {
 	return t.entries.Load() < t.limit
 }
 
-// sweep removes all that has ended by now.
+// sweep removes all that has ended by now. It takes the shards in turn, batch by
+// batch: taking one lock again and again would starve those who wait for it.
 func (t *Table) sweep(now instant) {
-	for i := range t.shards {
-		for t.shards[i].sweep(t, now) {
+	for more := true; more; {
+		more = false
+		for i := range t.shards {
+			more = t.shards[i].sweep(t, now) || more
 		}
 	}
 }
