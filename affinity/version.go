@@ -1,7 +1,6 @@
 package affinity
 
 import (
-	"cmp"
 	"math"
 	"sync/atomic"
 	"time"
@@ -12,10 +11,6 @@ import (
 type version struct {
 	sequence uint64
 	writer   uint64
-}
-
-func (v version) compare(w version) int {
-	return cmp.Or(cmp.Compare(v.sequence, w.sequence), cmp.Compare(v.writer, w.writer))
 }
 
 // sequencer makes the sequences of one replica: each above all it made before,
