@@ -101,6 +101,8 @@ type bubble struct {
 	names    struct {
 		sync.Mutex
 		addresses map[string][]string
+		lookups   int
+		takes     time.Duration // a lookup
 	}
 }
 
@@ -124,11 +126,12 @@ func inBubble(t *testing.T, cfg discovery.Config, test func(b *bubble)) {
 }
 
 // run starts Run, to be stopped when the test ends, and waits for the first
-// round to settle.
+// round to settle and to be logged.
 func (b *bubble) run() {
 	b.t.Helper()
 	b.begin()
 	<-b.Settled()
+	synctest.Wait()
 }
 
 func (b *bubble) begin() {
@@ -145,8 +148,15 @@ func (b *bubble) begin() {
 
 func (b *bubble) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	b.names.Lock()
-	defer b.names.Unlock()
+	b.names.lookups++
 	addresses, ok := b.names.addresses[host]
+	takes := b.names.takes
+	b.names.Unlock()
+	select {
+	case <-time.After(takes):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	if !ok {
 		return nil, errors.New("no such host")
 	}
@@ -165,6 +175,13 @@ func (b *bubble) resolvesTo(host string, addresses ...string) {
 	if len(addresses) > 0 {
 		b.names.addresses[host] = addresses
 	}
+}
+
+// lookups returns how many names were looked up.
+func (b *bubble) lookups() int {
+	b.names.Lock()
+	defer b.names.Unlock()
+	return b.names.lookups
 }
 
 // wait lets time pass and everything come to rest.

@@ -105,9 +105,9 @@ func (d *Discovery) SourceFailed(name string, err error) {
 		slog.String("source", name), slog.Int("workers", len(s.listed)+len(s.doubted)), slog.Any("error", err))
 }
 
-// SetHealth changes how workers are probed. What was found out so far stays;
-// runs of passes or failures begin anew. When probing is turned on, workers are
-// taken for healthy until it says otherwise.
+// SetHealth changes how workers are probed, from now on. What was found out so
+// far stays. When probing is turned on, workers are taken for healthy until it
+// says otherwise.
 func (d *Discovery) SetHealth(h Health) {
 	now := time.Now()
 	h = h.withDefaults()
@@ -122,7 +122,6 @@ func (d *Discovery) SetHealth(h Health) {
 		if old.off() {
 			w.trust()
 		}
-		w.streak = 0
 		if w.listed {
 			d.askLocked(now, w)
 			d.advanceLocked(now, w)
@@ -135,7 +134,8 @@ func (d *Discovery) SetHealth(h Health) {
 // ConnectFailed records that Envoy could not connect to a worker's address: one
 // failed probe of the worker. The next probe comes sooner, so that a single
 // failure is soon confirmed or taken back. Addresses that no listed worker has
-// are ignored.
+// are ignored, and without probing the report is only counted: no probe could
+// take its effect back.
 func (d *Discovery) ConnectFailed(address string) {
 	now := time.Now()
 	if a, err := netip.ParseAddrPort(address); err == nil {
@@ -148,7 +148,7 @@ func (d *Discovery) ConnectFailed(address string) {
 	d.mu.Lock()
 	defer d.leave()
 	w, ok := d.mu.workers[at.ID]
-	if !ok || !w.listed || w.address != address || d.mu.health.off() {
+	if !ok || !w.listed || w.address != address {
 		return
 	}
 	d.failedLocked(now, w, causeReported, errReported)

@@ -44,7 +44,8 @@ func TestFirstPassMakesAWorkerActive(t *testing.T) {
 func TestSettledShowsTheFirstRoundInTheView(t *testing.T) {
 	inBubble(t, discovery.Config{Health: probing}, func(b *bubble) {
 		b.Update("static", specs(w1, w2, w3))
-		b.run()
+		b.begin()
+		<-b.Settled()
 		for _, w := range []string{w1, w2, w3} {
 			b.wantState(w, "active")
 		}
@@ -79,6 +80,10 @@ func TestAWorkerUnlistedInTheFirstRoundIsNotWaitedFor(t *testing.T) {
 		if took := time.Since(b.start); took != 500*time.Millisecond {
 			b.t.Errorf("settled after %v, want as soon as the mute worker is unlisted", took)
 		}
+		b.wait(10 * time.Second)
+		if n := len(b.probes(w3)); n != 1 {
+			b.t.Errorf("it was probed %d times, want no more after the probe that was under way", n)
+		}
 	})
 }
 
@@ -101,6 +106,19 @@ func TestFailuresAndPassesInARowDecide(t *testing.T) {
 		b.wait(2 * time.Second)
 		b.wantState(w1, "active") // three
 		b.wantMetric(`mooring_worker_probe_failures_total{cause="status"}`, 2)
+	})
+}
+
+func TestTheIntervalIsBetweenTheStartsOfProbes(t *testing.T) {
+	inBubble(t, discovery.Config{Health: probing}, func(b *bubble) {
+		b.are(mute, w1) // each probe takes its timeout
+		b.Update("static", specs(w1))
+		b.run()
+		b.wait(5 * time.Second)
+		at := b.probes(w1)
+		if len(at) != 4 || at[1]-at[0] != 2*time.Second || at[2]-at[1] != 2*time.Second {
+			b.t.Errorf("it was probed at %v, want every 2s", at)
+		}
 	})
 }
 

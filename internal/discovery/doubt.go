@@ -38,7 +38,7 @@ type opinion struct {
 func (s *source) answer(now time.Time, grace time.Duration, listed map[fleet.WorkerID]listing) opinion {
 	missing := s.missing(listed)
 	o := opinion{missing: len(missing), known: len(s.listed) + len(s.doubted)}
-	doubtful := grace > 0 && len(missing) > 0 && (len(listed) == 0 || 2*len(missing) > o.known)
+	doubtful := grace > 0 && 2*len(missing) > o.known // so an empty answer is, unless there was nobody
 
 	doubted := make(map[fleet.WorkerID]absence)
 	for _, l := range missing {

@@ -83,8 +83,11 @@ func TestAVanishedNameIsNotResolved(t *testing.T) {
 		b.run()
 		b.Update("static", specs(w2, w3))
 		b.resolvesTo("worker.example")
+		before := b.lookups()
 		b.wait(10 * time.Minute)
-		b.wantMetric("mooring_worker_lookup_failures_total", 0)
+		if n := b.lookups() - before; n != 0 {
+			b.t.Errorf("it was looked up %d times", n)
+		}
 
 		b.Update("static", specs(named, w2, w3)) // back: as it was, and both are asked again
 		b.wantState(named, "active")
@@ -93,5 +96,51 @@ func TestAVanishedNameIsNotResolved(t *testing.T) {
 		if n := len(b.probes(w1)); n != 2 {
 			b.t.Errorf("it was probed %d times", n)
 		}
+	})
+}
+
+func TestAWorkerWithAnAddressNeedsItsNameNoMore(t *testing.T) {
+	inBubble(t, discovery.Config{Health: probing}, func(b *bubble) {
+		b.resolvesTo("worker.example", "10.0.0.1")
+		b.names.takes = 100 * time.Millisecond
+		b.Update("static", []discovery.Spec{{ID: 7, Address: named}})
+		b.begin()
+		b.wait(50 * time.Millisecond) // the lookup is under way
+		b.Update("static", []discovery.Spec{{ID: 7, Address: w2}})
+		b.wait(10 * time.Minute)
+		if w := b.worker(w2); w == nil || w.Address != w2 || w.State != fleet.Active {
+			b.t.Errorf("it is %+v, want it active at the address it was given", w)
+		}
+		b.Update("static", []discovery.Spec{{ID: 7, Address: named}})
+		b.wait(time.Second)
+		if w := b.worker(named); w.Address != w1 || w.State != fleet.Active {
+			b.t.Errorf("it is %v at %q, want active where its name points", w.State, w.Address)
+		}
+		before := b.lookups()
+		b.Update("static", []discovery.Spec{{ID: 7, Address: w2}})
+		b.wait(10 * time.Minute)
+		if n := b.lookups() - before; n != 0 {
+			b.t.Errorf("its former name was looked up %d times", n)
+		}
+	})
+}
+
+func TestAResolverThatHangsIsWaitedForOnce(t *testing.T) {
+	inBubble(t, discovery.Config{Health: probing}, func(b *bubble) {
+		b.names.takes = time.Hour
+		list := specs(w1, named)
+		for _, a := range manyAddresses(100) {
+			list = append(list, discovery.Spec{Address: "x-" + a})
+		}
+		b.Update("static", list)
+		b.run()
+		if took := time.Since(b.start); took > 25*time.Second {
+			b.t.Errorf("it took %v to settle, want a few timeouts of lookups", took)
+		}
+		if n := len(b.probes(w1)); n < 5 {
+			b.t.Errorf("the worker that needs no name was probed %d times meanwhile", n)
+		}
+		b.wantState(w1, "active")
+		b.wantState(named, "unhealthy")
 	})
 }

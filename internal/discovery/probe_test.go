@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,42 +36,41 @@ func TestProbesOfRealServers(t *testing.T) {
 		name    string
 		address string
 		want    cause
-		waits   bool // for the timeout
 	}{
 		{"200", serve(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method != http.MethodGet || r.URL.String() != "/health?deep=1" || r.Header.Get("User-Agent") != "mooring" {
 				w.WriteHeader(http.StatusBadRequest)
 			}
-		}), passed, false},
-		{"204", serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), passed, false},
-		{"503", serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }), causeStatus, false},
+		}), passed},
+		{"204", serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), passed},
+		{"503", serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }), causeStatus},
 		{"a redirect to one that is well", serve(t, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://"+elsewhere+"/", http.StatusFound)
-		}), causeStatus, false},
-		{"nobody", nobody, causeError, false},
-		{"no answer", serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), causeTimeout, true},
+		}), causeStatus},
+		{"nobody", nobody, causeError},
+		{"no answer", serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), causeTimeout},
 		{"200 and an endless body", serve(t, func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
 				if _, err := w.Write(make([]byte, 4096)); err != nil {
 					return
 				}
 			}
-		}), passed, false},
-		{"200 and a body that stalls", serve(t, func(w http.ResponseWriter, r *http.Request) {
+		}), passed},
+		{"200 and a body that breaks off", serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusOK)
 			_ = http.NewResponseController(w).Flush()
-			<-r.Context().Done()
-		}), passed, true},
+			panic(http.ErrAbortHandler)
+		}), passed},
 		{"endless headers", serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Long", strings.Repeat("x", 2*maxProbeHeader))
-		}), causeError, false},
+		}), causeError},
 	}
 	transport := newTransport(t.Context())
 	defer transport.CloseIdleConnections()
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			timeout := 200 * time.Millisecond
-			if !tt.waits {
+			if tt.want != causeTimeout {
 				timeout = 10 * time.Second
 			}
 			got, err := probeOnce(t.Context(), transport, "http://"+tt.address+"/health?deep=1", timeout)
@@ -128,44 +126,92 @@ func TestADialEndsWithRun(t *testing.T) {
 	}
 }
 
-func TestDiscoveryOfRealWorkersLeavesNothingBehind(t *testing.T) {
+func TestDiscoveryOfARealWorkerLeavesNothingBehind(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	var connections atomic.Int64
-	probes := make(chan struct{}, 1)
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	probes, opened, closed := make(chan struct{}), make(chan struct{}, 100), make(chan struct{}, 100)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		select {
 		case probes <- struct{}{}:
-		default:
+		case <-r.Context().Done():
 		}
 	}))
 	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
-		if s == http.StateNew {
-			connections.Add(1)
+		switch s {
+		case http.StateNew:
+			opened <- struct{}{}
+		case http.StateClosed:
+			closed <- struct{}{}
 		}
 	}
 	server.Start()
 	defer server.Close()
-	d := New(Config{Health: Health{Path: "/health", Interval: 5 * time.Millisecond}})
+	d := New(Config{Health: Health{Path: "/health", Interval: time.Millisecond, Timeout: time.Minute}})
+	d.Update("static", []Spec{{ID: 1, Address: server.Listener.Addr().String()}})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- d.Run(ctx) }()
+	for range 10 {
+		<-probes
+	}
+	<-d.Settled()
+	if w, ok := d.Live().View().Worker(1); !ok || w.State != fleet.Active {
+		t.Errorf("the worker is %+v", w)
+	}
+	if n := len(opened); n != 1 {
+		t.Errorf("10 probes took %d connections, want one", n)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	<-closed // by Run, not by the server
+}
+
+func TestKeptConnectionsAreClosedWhenRunEnds(t *testing.T) {
+	closed := make(chan struct{}, 1)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateClosed {
+			closed <- struct{}{}
+		}
+	}
+	server.Start()
+	defer server.Close()
+	d := New(Config{Health: Health{Path: "/health", Interval: time.Hour, Timeout: time.Minute}})
+	d.Update("static", []Spec{{ID: 1, Address: server.Listener.Addr().String()}})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- d.Run(ctx) }()
+	<-d.Settled() // the probe is over, its connection is kept
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-closed:
+	case <-time.After(keepConn / 2):
+		t.Error("the connection outlived Run")
+	}
+}
+
+func TestARealWorkerThatDiesIsUnhealthy(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	d := New(Config{Health: Health{Path: "/health", Interval: time.Millisecond, Timeout: time.Minute}})
 	d.Update("static", []Spec{{ID: 1, Address: server.Listener.Addr().String()}})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- d.Run(ctx) }()
 	<-d.Settled()
-	if w, ok := d.Live().View().Worker(1); !ok || w.State != fleet.Active {
-		t.Errorf("the worker is %+v", w)
-	}
-	for range 10 {
-		<-probes
-	}
-	if n := connections.Load(); n != 1 {
-		t.Errorf("10 probes took %d connections, want one", n)
-	}
 	view, changed := d.Live().Snapshot()
-	for w, _ := view.Worker(1); w.State == fleet.Active; w, _ = view.Worker(1) {
-		server.CloseClientConnections()
-		server.Listener.Close() // the worker dies
-		<-changed
-		view, changed = d.Live().Snapshot()
+	if w, ok := view.Worker(1); !ok || w.State != fleet.Active {
+		t.Fatalf("the worker is %+v", w)
+	}
+	server.Listener.Close()
+	server.CloseClientConnections()
+	<-changed
+	if w, ok := d.Live().View().Worker(1); !ok || w.State != fleet.Unhealthy {
+		t.Errorf("the worker is %+v", w)
 	}
 	cancel()
 	if err := <-ended; err != nil {

@@ -41,6 +41,20 @@ func TestAnEmptyAnswerIsDoubtedForTheGrace(t *testing.T) {
 	})
 }
 
+func TestADoubtEndsWithoutAnyProbe(t *testing.T) {
+	inBubble(t, discovery.Config{Grace: 30 * time.Second}, func(b *bubble) {
+		b.Update("file", specs(w1))
+		b.run()
+		b.Update("file", nil)
+		b.wait(30*time.Second - time.Nanosecond)
+		b.wantState(w1, "active")
+		b.wait(time.Nanosecond)
+		b.wantState(w1, "vanished")
+		b.wait(30 * time.Second)
+		b.wantState(w1, "")
+	})
+}
+
 func TestAnAnswerThatListsThemAgainEndsTheDoubt(t *testing.T) {
 	inBubble(t, discovery.Config{Health: probing, Grace: 30 * time.Second}, func(b *bubble) {
 		b.Update("file", specs(w1, w2, w3))
