@@ -32,6 +32,7 @@ type Discovery struct {
 		probing   int    // probes in flight
 		resolving int    // lookups in flight
 		spread    int    // over how many workers probes are spread
+		questions uint64 // counts worker.question over all workers, so that none comes again
 
 		running    bool                    // Run has begun
 		firstRound map[fleet.WorkerID]bool // who was listed then and is not judged yet; nil before Run and after the round

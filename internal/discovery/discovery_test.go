@@ -305,6 +305,20 @@ func TestAProbeOfAnEarlierAddressIsVoid(t *testing.T) {
 	})
 }
 
+func TestAProbeOfAForgottenWorkerIsVoid(t *testing.T) {
+	inBubble(t, discovery.Config{Health: probing}, func(b *bubble) { // no grace
+		b.are(mute, w1)
+		b.Update("static", []discovery.Spec{{ID: 7, Address: w1}})
+		b.begin()
+		b.wait(10 * time.Millisecond)
+		b.Update("static", nil)
+		b.Update("static", []discovery.Spec{{ID: 7, Address: w2}})
+		b.wait(1500 * time.Millisecond) // the old probe times out
+		b.wantState(w2, "active")
+		b.wantMetric(`mooring_worker_probe_failures_total{cause="timeout"}`, 0)
+	})
+}
+
 func TestReportedConnectFailuresCountAsProbes(t *testing.T) {
 	inBubble(t, discovery.Config{Health: probing}, func(b *bubble) {
 		b.Update("static", specs(w1, w2))

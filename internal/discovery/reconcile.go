@@ -66,7 +66,7 @@ func (d *Discovery) listLocked(now time.Time, l listing) {
 // unlistLocked makes a worker vanish.
 func (d *Discovery) unlistLocked(now time.Time, w *worker) {
 	w.unlist()
-	w.question++
+	w.question = 0
 	d.mu.probes.remove(w.ID)
 	d.mu.lookups.remove(w.ID)
 	d.judgedLocked(w)
@@ -88,7 +88,8 @@ func (d *Discovery) relocateLocked(now time.Time, w *worker, address string) {
 // askLocked begins the probes of a worker anew: whatever is under way is about
 // something else.
 func (d *Discovery) askLocked(now time.Time, w *worker) {
-	w.question++
+	d.mu.questions++
+	w.question = d.mu.questions
 	switch {
 	case !w.located:
 		d.mu.probes.remove(w.ID)

@@ -13,7 +13,7 @@ type worker struct {
 	lifecycle
 
 	address       string    // destination; "": its name was never resolved
-	question      uint64    // counts what is asked of it: the answer to an earlier question is void
+	question      uint64    // what its probes are asked now, 0: nothing; the answer to another question is void
 	probed        time.Time // when its last probe began
 	lookupFailing bool      // its name could not be resolved when last asked
 	lastFailure   error     // of its last failed probe, for the log
