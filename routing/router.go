@@ -61,14 +61,12 @@ func (r *Router) Route(ctx context.Context, req *Request) (*Route, error) {
 	switch {
 	case !known:
 		return r.unpinned(req, p, view.SchedulableInGroup(req.Group), NoModel)
-	case req.Session == "" && !req.Explicit.IsZero():
-		return r.explicit(view, req, p)
 	case req.Session == "":
-		return r.unpinned(req, p, view.Schedulable(p), NoSession)
+		return r.withoutSession(req, p, NoSession)
 	}
 	table, ok := r.sessions.Table(p)
-	if !ok { // the view has just changed under us
-		return r.unpinned(req, p, view.Schedulable(p), TableFull)
+	if !ok { // more partitions than tables, or the view has just changed under us
+		return r.withoutSession(req, p, TableFull)
 	}
 	return r.pinned(ctx, table, req, p)
 }
@@ -86,17 +84,15 @@ func (r *Router) pinned(ctx context.Context, table *affinity.Table, req *Request
 	for range attempts {
 		lease, err := table.Acquire(ctx, req.Session, req.Explicit)
 		if errors.Is(err, affinity.ErrFull) {
-			return r.unpinned(req, p, r.live.View().Schedulable(p), TableFull)
+			return r.withoutSession(req, p, TableFull)
 		}
 		if err != nil {
 			return nil, refusal(err)
 		}
 		rt := &Route{Partition: p, Session: req.Session, router: r, lease: lease}
-		// A refusal says nothing about the session's worker, so it is released
-		// like any use: never sent would unbind a session that nobody used yet.
 		if err := r.place(rt, req); err == nil {
 			return rt, nil
-		} else if rt.Release(affinity.Completed); !errors.Is(err, affinity.ErrInitialiserLost) && !errors.Is(err, errForgotten) {
+		} else if rt.Release(affinity.NeverSent); !errors.Is(err, affinity.ErrInitialiserLost) && !errors.Is(err, errForgotten) {
 			return nil, refusal(err)
 		}
 	}
@@ -164,7 +160,13 @@ func (r *Router) unpinned(req *Request, p fleet.Partition, candidates []fleet.Ta
 	return rt, nil
 }
 
-func (r *Router) explicit(view *fleet.View, req *Request, p fleet.Partition) (*Route, error) {
+// withoutSession routes a request that has no session, or none that can be kept:
+// to the worker that it names, or else to any.
+func (r *Router) withoutSession(req *Request, p fleet.Partition, reason Reason) (*Route, error) {
+	view := r.live.View()
+	if req.Explicit.IsZero() {
+		return r.unpinned(req, p, view.Schedulable(p), reason)
+	}
 	if !view.IsSchedulable(p, req.Explicit) {
 		return nil, unavailable("the worker that the request names is not available")
 	}

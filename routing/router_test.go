@@ -236,7 +236,7 @@ func TestRequestsWithoutASessionSpread(t *testing.T) {
 }
 
 func TestAFullTableRoutesUnpinned(t *testing.T) {
-	r := newRig(t, routing.Config{}, affinity.Config{MaxSessions: 1}, worker(1, "m"))
+	r := newRig(t, routing.Config{ExplicitTarget: true}, affinity.Config{MaxSessions: 1}, worker(1, "m"), worker(2, "m"))
 	kept := headers{"x-session-id": "kept"}
 	r.mustRoute(kept, "").Release(affinity.Completed)
 	if rt := r.mustRoute(headers{"x-session-id": "more"}, ""); rt.Reason != routing.TableFull {
@@ -244,6 +244,12 @@ func TestAFullTableRoutesUnpinned(t *testing.T) {
 	}
 	if rt := r.mustRoute(kept, ""); rt.Reason != routing.Bound {
 		t.Errorf("the old session: reason %v, want bound", rt.Reason)
+	}
+	for _, id := range []string{"1", "2"} {
+		rt := r.mustRoute(headers{"x-session-id": "more", "x-dynamo-worker-instance-id": id}, "")
+		if rt.Target.Worker.String() != id || rt.Reason != routing.Explicit {
+			t.Errorf("naming worker %s: %v %v, want it there, explicit", id, rt.Target, rt.Reason)
+		}
 	}
 }
 

@@ -58,7 +58,7 @@ func NewView(workers []Worker) *View {
 func (v *View) add(w *Worker) {
 	// An address can be shared by a vanished worker and the new one that took
 	// its place: the one that can be reached wins.
-	if old, taken := v.byAddress[w.Address]; !taken || old.State == Vanished {
+	if old, taken := v.byAddress[w.Address]; w.Address != "" && (!taken || old.State == Vanished) {
 		v.byAddress[w.Address] = w
 	}
 	g, ok := v.groups[w.Group]

@@ -103,6 +103,14 @@ func TestAddressOfAVanishedWorkerBelongsToItsSuccessor(t *testing.T) {
 	}
 }
 
+func TestAWorkerWithoutAnAddressIsNowhere(t *testing.T) {
+	w := worker(1, fleet.Unhealthy, "m")
+	w.Address = "" // a name that was never resolved
+	if got, ok := fleet.NewView([]fleet.Worker{w}).WorkerAt(""); ok {
+		t.Errorf("the empty address belongs to %v", got)
+	}
+}
+
 func TestZeroViewIsEmpty(t *testing.T) {
 	var v fleet.View
 	if _, ok := v.Worker(1); ok || v.HasGroup("default") || v.HasPartition(fleet.Partition{}) || len(v.Workers()) > 0 || len(v.Models("default")) > 0 {

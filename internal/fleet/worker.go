@@ -43,7 +43,7 @@ func (s State) String() string {
 // View is never changed; its slices must not be written to.
 type Worker struct {
 	ID      WorkerID
-	Address string // destination, "ip:port" or "[v6]:port", canonical; what Envoy is told
+	Address string // destination, "ip:port" or "[v6]:port", canonical; what Envoy is told; "" while its name is unresolved
 	Name    string // the address as configured (may be a DNS name); shown to operators
 
 	Models   []string // models it serves, at least one; the first owns the adapters

@@ -1,0 +1,111 @@
+// Command extproc is Mooring: an Envoy external-processing filter that pins each
+// request to the LLM worker which holds its session. Run it without arguments
+// for its commands.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes, fixed by the design: people's scripts rely on them.
+const (
+	exitFine   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+func main() {
+	os.Exit(run())
+}
+
+// run executes the command line and returns the exit code.
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := rootCommand()
+	started := noteStart(root)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return exitFine
+	case errors.Is(err, errCheckFailed): // has said everything itself
+		return exitFailed
+	}
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintln(os.Stderr, "extproc: "+strings.TrimSuffix(line, "\n"))
+	}
+	var usage usageError
+	if !*started || errors.As(err, &usage) {
+		fmt.Fprintln(os.Stderr, "extproc: see extproc --help")
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// usageError is a command line that is wrong in a way that cobra can't know.
+type usageError struct{ error }
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "extproc",
+		Short: "Mooring: keeps LLM sessions on the worker that holds their KV cache",
+		Long: `Mooring is an Envoy external-processing (ext_proc) filter for fleets of LLM workers.
+It answers one question inside Envoy's deadline: which worker. A request that carries
+a session id goes to the worker that session is moored to; a new session goes to the
+worker with the most room.
+
+  extproc demo                          see it work, with nothing configured
+  extproc check --config mooring.yaml   validate a configuration
+  extproc serve --config mooring.yaml   run the filter
+  extproc envoy --config mooring.yaml   print the Envoy configuration that attaches it`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version(),
+	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.AddCommand(serveCommand(), checkCommand(), envoyCommand(), demoCommand(), sessionsCommand(), workerCommand())
+	return root
+}
+
+// noteStart makes every command note that it began: an error before that is one
+// of usage.
+func noteStart(root *cobra.Command) *bool {
+	started := new(bool)
+	var wrap func(*cobra.Command)
+	wrap = func(c *cobra.Command) {
+		if body := c.RunE; body != nil {
+			c.RunE = func(c *cobra.Command, args []string) error {
+				*started = true
+				return body(c, args)
+			}
+		}
+		for _, sub := range c.Commands() {
+			wrap(sub)
+		}
+	}
+	wrap(root)
+	return started
+}
+
+// version is the module's version or, in a checkout, its commit.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
+	}
+	return info.Main.Version
+}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"mooring/affinity"
+	"mooring/envoy"
+	"mooring/extproc"
+	"mooring/internal/admin"
+	"mooring/internal/config"
+	"mooring/internal/discovery"
+	"mooring/routing"
+)
+
+// endpointSettle is how long a worker that appears while Mooring runs is not
+// picked yet: Envoy reads its endpoints from a file, which tells nobody when it
+// has been read, and a worker that Envoy does not know is a 503.
+const endpointSettle = time.Second
+
+// replica is one Mooring: everything that `extproc serve` runs, built from the
+// configuration and not started yet.
+type replica struct {
+	id         uint64
+	configPath string
+	logger     *slog.Logger
+	registry   *prometheus.Registry
+
+	discovery *discovery.Discovery
+	filter    *extproc.Server
+	grpc      *grpc.Server
+	sessions  *affinity.Resolver
+	router    *routing.Router
+
+	extprocListener, adminListener net.Listener
+
+	config atomic.Pointer[config.Config] // the file as it is in force; replaced by reload only
+	ready  chan struct{}                 // closed once requests are served
+	drains atomic.Bool                   // set when the process was told to stop
+}
+
+// newReplica opens the listeners and builds the parts, in the order of their
+// dependencies. configPath may be empty: then nothing is reloaded.
+func newReplica(cfg *config.Config, configPath string, logger *slog.Logger) (*replica, error) {
+	id, err := newReplicaID()
+	if err != nil {
+		return nil, err
+	}
+	r := &replica{id: id, configPath: configPath, logger: logger, registry: newRegistry(), ready: make(chan struct{})}
+	r.config.Store(cfg)
+	if err := r.build(cfg); err != nil {
+		return nil, err
+	}
+	if r.extprocListener, err = listen("listen.extproc", cfg.Listen.ExtProc); err != nil {
+		return nil, err
+	}
+	if r.adminListener, err = listen("listen.admin", cfg.Listen.Admin); err != nil {
+		r.extprocListener.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *replica) build(cfg *config.Config) error {
+	r.discovery = discovery.New(discoveryConfig(cfg, r.logger, r.registry))
+	if err := r.readWorkers(cfg); err != nil {
+		return err
+	}
+	var err error
+	if r.sessions, err = affinity.NewResolver(r.discovery.Live(), affinityConfig(cfg, r.id, r.logger, r.registry)); err != nil {
+		return fmt.Errorf("session: %w", err)
+	}
+	r.router = routing.NewRouter(r.discovery.Live(), r.sessions, routingConfig(cfg))
+	filterConfig := extprocConfig(cfg, r.id, r.logger, r.registry)
+	filterConfig.ConnectFailed = r.discovery.ConnectFailed
+	if r.filter, err = extproc.New(r.router, filterConfig); err != nil {
+		return fmt.Errorf("listen.extproc: %w", err)
+	}
+	identity, err := serverTLS(cfg.Listen.TLS, r.logger)
+	if err != nil {
+		return err
+	}
+	r.grpc = grpc.NewServer(serverOptions(filterConfig, identity)...)
+	r.filter.Register(r.grpc)
+	return nil
+}
+
+func serverOptions(cfg extproc.Config, identity *tls.Config) []grpc.ServerOption {
+	options := extproc.ServerOptions(cfg)
+	if identity != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(identity)))
+	}
+	return options
+}
+
+// run serves until ctx ends, then drains. It returns when everything it started
+// has ended.
+func (r *replica) run(ctx context.Context) error {
+	// The parts outlive ctx: they work on while the filter drains.
+	parts, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	g, parts := errgroup.WithContext(parts)
+	cfg := r.config.Load()
+
+	if file := cfg.Envoy.EndpointsFile; cfg.Envoy.Attachment == config.AttachOverrideHost {
+		// The first one is written before anybody is told that we are ready: an
+		// Envoy without its endpoints file does not start.
+		if err := envoy.WriteEndpoints(file, r.discovery.Live().View()); err != nil {
+			r.close()
+			return fmt.Errorf("envoy.endpoints_file: %w", err)
+		}
+		g.Go(func() error { return envoy.KeepEndpoints(parts, file, r.discovery.Live(), r.logger) })
+	}
+	g.Go(func() error { return r.discovery.Run(parts) })
+	g.Go(func() error { return r.sessions.Run(parts) })
+	g.Go(func() error { return r.filter.Run(parts) })
+	g.Go(func() error { return r.watch(parts) })
+	g.Go(func() error { return r.grpc.Serve(r.extprocListener) })
+	g.Go(func() error { return admin.Serve(parts, r.adminListener, r.adminHandler()) })
+	g.Go(func() error { r.becomeReady(parts); return nil })
+	g.Go(func() error {
+		select {
+		case <-ctx.Done():
+			r.drain(cfg.Shutdown.Drain)
+		case <-parts.Done(): // a part failed
+			r.grpc.Stop()
+		}
+		stop()
+		return nil
+	})
+	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	r.logger.Info("stopped")
+	return nil
+}
+
+// close gives the listeners of a replica back that does not run.
+func (r *replica) close() {
+	r.extprocListener.Close()
+	r.adminListener.Close()
+}
+
+// becomeReady waits for the first round of probes: before it, nobody would be
+// schedulable, and sessions would be refused for no reason.
+func (r *replica) becomeReady(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-r.discovery.Settled():
+	}
+	r.filter.SetReady(true)
+	close(r.ready)
+	r.logger.Info("ready",
+		"extproc", r.extprocListener.Addr().String(),
+		"admin", r.adminListener.Addr().String(),
+		"replica", fmt.Sprint(r.id),
+		"workers", len(r.discovery.Live().View().Workers()))
+}
+
+// drain ends the service without cutting anything that ends within limit.
+func (r *replica) drain(limit time.Duration) {
+	r.logger.Info("draining", "limit", limit.String())
+	r.drains.Store(true)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	r.filter.Drain(ctx)
+	// What is left after the limit is cut; GracefulStop only waits for what
+	// Drain could not know of: answers still on their way out.
+	cut := time.AfterFunc(time.Second, r.grpc.Stop)
+	defer cut.Stop()
+	r.grpc.GracefulStop()
+}
+
+func (r *replica) readiness() admin.Readiness {
+	state := admin.Readiness{Ready: true, Warnings: r.filter.Warnings()}
+	select {
+	case <-r.ready:
+	default:
+		state.Ready = false
+		state.Reasons = append(state.Reasons, "starting: the workers' first probes are not through")
+	}
+	if r.drains.Load() {
+		state.Ready = false
+		state.Reasons = append(state.Reasons, "draining: the process was told to stop")
+	}
+	if len(r.discovery.Live().View().Workers()) == 0 {
+		state.Warnings = append(state.Warnings, "no worker is configured: see workers.static and workers.file")
+	}
+	return state
+}
+
+func (r *replica) adminHandler() http.Handler {
+	return admin.Handler(admin.Config{
+		Fleet: r.discovery.Live(), Sessions: r.sessions, Router: r.router, Ready: r.readiness,
+		Gatherer: r.registry, Registerer: r.registry, Host: r.adminHost(), ReplicaID: r.id, Version: version(), Logger: r.logger,
+	})
+}
+
+// adminHost returns the name under which the admin API was configured to listen.
+func (r *replica) adminHost() string {
+	host, _, err := net.SplitHostPort(r.config.Load().Listen.Admin)
+	if err != nil {
+		return ""
+	}
+	return host
+}
+
+func newReplicaID() (uint64, error) {
+	var b [8]byte
+	for {
+		if _, err := rand.Read(b[:]); err != nil {
+			return 0, fmt.Errorf("make a replica id: %w", err)
+		}
+		if id := binary.BigEndian.Uint64(b[:]); id != 0 {
+			return id, nil
+		}
+	}
+}
+
+func newRegistry() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return registry
+}

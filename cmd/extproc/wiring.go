@@ -1,0 +1,97 @@
+package main
+
+import (
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mooring/affinity"
+	"mooring/extproc"
+	"mooring/internal/config"
+	"mooring/internal/discovery"
+	"mooring/routing"
+)
+
+// Each function here says what one part takes from the configuration file.
+
+func discoveryConfig(cfg *config.Config, logger *slog.Logger, metrics prometheus.Registerer) discovery.Config {
+	c := discovery.Config{
+		Health:     healthConfig(cfg),
+		Grace:      cfg.Workers.Grace,
+		Logger:     logger,
+		Registerer: metrics,
+	}
+	if cfg.Envoy.Attachment == config.AttachOverrideHost {
+		c.Settle = endpointSettle
+	}
+	return c
+}
+
+func healthConfig(cfg *config.Config) discovery.Health {
+	h := cfg.Workers.Health
+	return discovery.Health{
+		Path: h.Path, Interval: h.Interval, Timeout: h.Timeout,
+		UnhealthyAfter: h.UnhealthyAfter, HealthyAfter: h.HealthyAfter,
+	}
+}
+
+func workerSpecs(specs []config.WorkerSpec) []discovery.Spec {
+	out := make([]discovery.Spec, len(specs))
+	for i, s := range specs {
+		out[i] = discovery.Spec{
+			Address: s.Address, Models: s.Models, Adapters: s.Adapters, Group: s.RoutingGroup, Ranks: s.Ranks,
+			ID: s.WorkerID(), Drain: s.Drain, KVEvents: s.KVEvents, KVReplay: s.KVReplay, BlockSize: s.BlockSize,
+		}
+	}
+	return out
+}
+
+func affinityConfig(cfg *config.Config, replica uint64, logger *slog.Logger, metrics prometheus.Registerer) affinity.Config {
+	s := cfg.Session
+	c := affinity.Config{
+		TTL: s.TTL, MaxSessions: s.MaxSessions, InitTimeout: s.InitTimeout, WaitFor: s.WaitFor,
+		Grace: cfg.Workers.Grace, WriterID: replica, Logger: logger, Registerer: metrics,
+	}
+	if s.Mode == config.ModeSoft {
+		c.Mode = affinity.Soft
+	}
+	switch s.OnWorkerGone {
+	case config.WorkerGoneFail:
+		c.WhenGone = affinity.Fail
+	case config.WorkerGoneWait:
+		c.WhenGone = affinity.Wait
+	case config.WorkerGoneRebind:
+		c.WhenGone = affinity.Rebind
+	}
+	return c
+}
+
+func routingConfig(cfg *config.Config) routing.Config {
+	return routing.Config{
+		SessionHeaders: cfg.Session.Headers,
+		GroupHeader:    cfg.Request.RoutingGroup.Header,
+		DefaultGroup:   cfg.Request.RoutingGroup.Default,
+		ModelHeader:    cfg.Request.Model.Header,
+		DefaultModel:   cfg.Request.Model.Default,
+		ExplicitTarget: cfg.Request.ExplicitTarget,
+		MaxBodyBytes:   int64(cfg.Request.MaxBodyBytes),
+	}
+}
+
+func extprocConfig(cfg *config.Config, replica uint64, logger *slog.Logger, metrics prometheus.Registerer) extproc.Config {
+	c := extproc.Config{
+		ReplicaID:         replica,
+		MaxBodyBytes:      int64(cfg.Request.MaxBodyBytes),
+		Deadline:          cfg.Request.Deadline,
+		MaxRequestTime:    cfg.Request.MaxRequestTime,
+		PullBody:          cfg.Envoy.BodyMode == config.BodyNone,
+		DestinationHeader: cfg.Envoy.DestinationHeader,
+		ModelHeader:       cfg.Request.Model.Header,
+		Logger:            logger,
+		Registerer:        metrics,
+	}
+	if cfg.Request.End == config.EndStream {
+		c.End = extproc.Stream
+	}
+	return c
+}
