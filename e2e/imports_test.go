@@ -39,7 +39,7 @@ var onlyIn = map[string][]string{
 	"go.opentelemetry.io/otel/exporters":     {"cmd/extproc"},
 	"github.com/spf13/cobra":                 {"cmd/extproc"},
 	"go.yaml.in/yaml":                        {"internal/config", "envoy"},
-	"github.com/go-json-experiment/json":     {"routing", "internal/admin", "internal/simworker"},
+	"github.com/go-json-experiment/json":     {"routing", "internal/admin", "internal/simworker", "cmd/extproc"},
 	"github.com/fsnotify/fsnotify":           {"internal/config"},
 	"github.com/prometheus/client_golang":    {"affinity", "envoy", "extproc", "routing", "internal/admin", "internal/discovery", "internal/simworker", "cmd/extproc"},
 	"github.com/cockroachdb/datadriven":      {},
@@ -50,7 +50,7 @@ var onlyIn = map[string][]string{
 	"github.com/andybalholm/brotli":          {"routing"},
 	"github.com/zeebo/blake3":                {"affinity"},
 	"golang.org/x/sync":                      {"cmd/extproc", "internal/discovery"},
-	"golang.org/x/net":                       {},
+	"golang.org/x/net":                       {"internal/admin"},
 }
 
 func TestImportsFollowTheGraph(t *testing.T) {
