@@ -111,9 +111,6 @@ func (a accessLog) take(entry *logdatav3.HTTPAccessLogEntry) string {
 // isEnd reports whether an entry is about the end of a client's request: Envoy
 // can also write entries in between, and one for each attempt upstream.
 func isEnd(c *logdatav3.AccessLogCommon) bool {
-	if c.GetIntermediateLogEntry() {
-		return false
-	}
 	kind := c.GetAccessLogType()
 	return kind == logdatav3.AccessLogType_NotSet || kind == logdatav3.AccessLogType_DownstreamEnd
 }

@@ -90,7 +90,8 @@ type pin struct {
 
 // requestDone reports whether nothing more can come of the request.
 func (m *machine) requestDone() bool {
-	return m.phase == phaseOver || m.phase == phasePassing && (m.bodyEnded || m.trailers || m.request == modeNone)
+	whole := m.request == modeNone || m.bodySeen && (m.request == modeBuffered || m.request == modePartial)
+	return m.phase == phaseOver || m.phase == phasePassing && (whole || m.bodyEnded || m.trailers)
 }
 
 // body returns the collected body. False if the decision is made without one.
