@@ -11,20 +11,35 @@ import (
 
 // gone ends a stream that Envoy is done with, or that cannot be read any more.
 func (x *exchange) gone() error {
+	last := x.lastError()
 	x.readRest()
-	switch {
-	case x.broken != nil:
+	if last != nil && !isDeparture(last) {
 		kind := oddReceive
-		if status.Code(x.broken) == codes.ResourceExhausted {
+		if status.Code(last) == codes.ResourceExhausted {
 			kind = oddMessage
 		}
 		x.metrics.oddities.WithLabelValues(kind).Inc()
-		return x.broken
-	case x.answered:
+		return last
+	}
+	if x.answered {
 		return nil
+	}
+	x.metrics.oddities.WithLabelValues(oddClientGone).Inc()
+	return status.Error(codes.Canceled, "the client left before the pick")
+}
+
+// lastError returns with what receiving ended; nil if it has not. Once the
+// stream's own context has ended receiving is about to, and its error is the
+// better one: gRPC ends the context for a message that is too large as well.
+func (x *exchange) lastError() error {
+	if x.stream.Context().Err() != nil {
+		return <-x.last
+	}
+	select {
+	case err := <-x.last:
+		return err
 	default:
-		x.metrics.oddities.WithLabelValues(oddClientGone).Inc()
-		return status.Error(codes.Canceled, "the client left before the pick")
+		return nil
 	}
 }
 

@@ -28,7 +28,7 @@ type exchange struct {
 	ctx    context.Context // ends when Envoy is done with the stream
 	leave  context.CancelFunc
 	inbox  chan *extprocv3.ProcessingRequest
-	broken error // why receiving failed, if Envoy is not to blame; set before ctx ends
+	last   chan error // capacity 1: with what receiving ended
 
 	machine machine
 	outbox  outbox
@@ -72,6 +72,7 @@ func (s *Server) newExchange(stream extprocv3.ExternalProcessor_ProcessServer) *
 	x := &exchange{
 		Server: s, stream: stream,
 		inbox: make(chan *extprocv3.ProcessingRequest, inboxSize),
+		last:  make(chan error, 1),
 		clock: time.NewTimer(s.cfg.BodyTimeout),
 	}
 	x.ctx, x.leave = context.WithCancel(stream.Context())
@@ -83,19 +84,20 @@ func (s *Server) newExchange(stream extprocv3.ExternalProcessor_ProcessServer) *
 // receive hands messages over until there are no more. It ends at the latest
 // when the handler has returned, which ends the stream's context.
 func (x *exchange) receive() {
-	defer x.leave()
+	x.last <- x.receiveAll()
+	x.leave()
+}
+
+func (x *exchange) receiveAll() error {
 	for {
 		m, err := x.stream.Recv()
 		if err != nil {
-			if !isDeparture(err) {
-				x.broken = err
-			}
-			return
+			return err
 		}
 		select {
 		case x.inbox <- m:
 		case <-x.ctx.Done():
-			return
+			return x.ctx.Err()
 		}
 	}
 }

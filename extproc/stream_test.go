@@ -1,0 +1,418 @@
+package extproc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	filterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"mooring/affinity"
+	"mooring/internal/fleet"
+	"mooring/routing"
+)
+
+// ask runs one stream to where it waits and returns its answers.
+func (p *pipe) ask(messages ...*extprocv3.ProcessingRequest) []*extprocv3.ProcessingResponse {
+	for _, m := range messages {
+		select {
+		case p.in <- m:
+		case <-p.ctx.Done():
+		}
+	}
+	synctest.Wait()
+	return p.take()
+}
+
+func TestRefusals(t *testing.T) {
+	const duplex, none = filterv3.ProcessingMode_FULL_DUPLEX_STREAMED, filterv3.ProcessingMode_NONE
+	two := "x-routing-group=two"
+	tests := []struct {
+		name     string
+		messages []*extprocv3.ProcessingRequest
+		status   int32
+		code     string
+		says     string
+	}{
+		{"session id too long", []*extprocv3.ProcessingRequest{firstMessage(duplex, true, "x-session-id="+strings.Repeat("s", 257))}, 400, "invalid", "256 bytes"},
+		{"group that nobody serves", []*extprocv3.ProcessingRequest{firstMessage(duplex, true, "x-routing-group=three")}, 503, "no_worker", ""},
+		{"body not JSON", []*extprocv3.ProcessingRequest{firstMessage(duplex, false, two), requestBodyMessage([]byte("{"), true)}, 400, "invalid", ""},
+		{"model that nobody serves", []*extprocv3.ProcessingRequest{firstMessage(duplex, false, two), requestBodyMessage([]byte(`{"model":"<c>"}`), true)}, 404, "no_model", "a, b"},
+		{"body too long", []*extprocv3.ProcessingRequest{firstMessage(duplex, false, two), requestBodyMessage(make([]byte, 256<<10+1), false)}, 413, "too_large", "262144"},
+		{"no bodies here", []*extprocv3.ProcessingRequest{firstMessage(none, false, two)}, 400, "invalid", "passes no request bodies"},
+		{"part of a body", []*extprocv3.ProcessingRequest{firstMessage(filterv3.ProcessingMode_BUFFERED_PARTIAL, false, two), requestBodyMessage([]byte(`{"model":`), false)}, 413, "too_large", "first 9 bytes"},
+		{"mode that cannot work", []*extprocv3.ProcessingRequest{firstMessage(filterv3.ProcessingMode_GRPC, true)}, 503, "invalid", "request_body_mode GRPC"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, nil)
+				p := r.open()
+				answers := p.ask(tt.messages...)
+				if err := <-p.result; err != nil {
+					t.Fatalf("the stream ended with %v", err)
+				}
+				checkRefusal(t, answers[len(answers)-1].GetImmediateResponse(), tt.status, tt.code, tt.says)
+				r.clean()
+			})
+		})
+	}
+}
+
+func checkRefusal(t *testing.T, got *extprocv3.ImmediateResponse, code int32, reason, says string) {
+	t.Helper()
+	var body errorBody
+	if err := json.Unmarshal(got.GetBody(), &body); err != nil {
+		t.Fatalf("body %q: %v", got.GetBody(), err)
+	}
+	if int32(got.GetStatus().GetCode()) != code || body.Error.Code != reason || got.GetDetails() != "mooring_"+reason || body.Error.Type == "" || !strings.Contains(body.Error.Message, says) {
+		t.Errorf("got %v %s, want %d %s and %q", got.GetStatus(), got.GetBody(), code, reason, says)
+	}
+	for _, h := range got.GetHeaders().GetSetHeaders() {
+		if h.GetHeader().GetValue() != "" {
+			t.Errorf("header %v sets value", h)
+		}
+	}
+	if first := got.GetHeaders().GetSetHeaders()[0].GetHeader(); first.GetKey() != "content-type" || string(first.GetRawValue()) != "application/json" {
+		t.Errorf("first header %v", first)
+	}
+}
+
+func TestRetryAfterIsInWholeSeconds(t *testing.T) {
+	tests := []struct {
+		err  routing.Error
+		want string
+	}{
+		{routing.Error{Kind: routing.Busy, RetryAfter: 1500 * time.Millisecond}, "2"},
+		{routing.Error{Kind: routing.Busy}, "1"},
+		{routing.Error{Kind: routing.TimedOut}, "1"},
+		{routing.Error{Kind: routing.Unavailable}, ""},
+		{routing.Error{Kind: routing.Unavailable, RetryAfter: time.Second}, "1"},
+	}
+	for _, tt := range tests {
+		got := ""
+		for _, h := range immediate(&tt.err).GetImmediateResponse().GetHeaders().GetSetHeaders() {
+			if h.GetHeader().GetKey() == "retry-after" {
+				got = string(h.GetHeader().GetRawValue())
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%+v: retry-after %q, want %q", tt.err, got, tt.want)
+		}
+	}
+}
+
+func TestAnswerSetsAndRemovesHeaders(t *testing.T) {
+	tests := []struct {
+		name    string
+		target  fleet.Target
+		ranks   uint32
+		header  bool
+		set     string
+		removed []string
+	}{
+		{"one rank", fleet.OnRank(1<<63, 0), 1, false, "x-dynamo-worker-instance-id=9223372036854775808 x-dynamo-dp-rank=0", []string{"x-data-parallel-rank", "x-gateway-destination-endpoint"}},
+		{"several ranks", fleet.OnRank(5, 3), 4, false, "x-dynamo-worker-instance-id=5 x-dynamo-dp-rank=3 x-data-parallel-rank=3", []string{"x-gateway-destination-endpoint"}},
+		{"worker only", fleet.WorkerOnly(5), 4, true, "x-dynamo-worker-instance-id=5 x-gateway-destination-endpoint=1.2.3.4:5", []string{"x-dynamo-dp-rank", "x-data-parallel-rank"}},
+	}
+	for _, tt := range tests {
+		a := newAnswers(&Config{ReplicaID: 1<<64 - 1, DestinationHeader: tt.header})
+		p := a.pin(&routing.Route{Target: tt.target, Ranks: tt.ranks, Address: "1.2.3.4:5", Reason: routing.Bound}, 42)
+		var set []string
+		for _, h := range p.common.GetHeaderMutation().GetSetHeaders() {
+			set = append(set, h.GetHeader().GetKey()+"="+string(h.GetHeader().GetRawValue()))
+		}
+		if got := strings.Join(set, " "); got != tt.set {
+			t.Errorf("%s: set %q, want %q", tt.name, got, tt.set)
+		}
+		removed := p.common.GetHeaderMutation().GetRemoveHeaders()
+		for _, name := range append(neverPassed(), tt.removed...) {
+			if !slices.Contains(removed, name) {
+				t.Errorf("%s: %s is not removed", tt.name, name)
+			}
+		}
+		if len(removed) != len(neverPassed())+len(tt.removed) {
+			t.Errorf("%s: removed %v", tt.name, removed)
+		}
+		text, err := json.Marshal(p.metadata.AsMap())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := `{"envoy.lb":{"x-gateway-destination-endpoint":"1.2.3.4:5"},"mooring":{"lease":"42","reason":"bound","replica":"18446744073709551615","worker":"` + tt.target.Worker.String() + `"}}`
+		if string(text) != want {
+			t.Errorf("%s: metadata %s, want %s", tt.name, text, want)
+		}
+	}
+}
+
+// Header values come in raw_value from Envoy, in value from others.
+func TestHeaderValues(t *testing.T) {
+	h := &extprocv3.HttpHeaders{Headers: &corev3.HeaderMap{Headers: []*corev3.HeaderValue{
+		{Key: "X-Session-ID", Value: "v"}, {Key: "x-session-id", RawValue: []byte("r")},
+		{Key: "x-session-id", Value: "v", RawValue: []byte("r")}, {Key: "x_session_id", Value: "other"}, {},
+	}}}
+	if got := headerValues(h, "x-session-id"); !slices.Equal(got, []string{"v", "r", "r"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A client that leaves while its pick waits for another request's is let go at
+// once, whichever way Envoy says so.
+func TestClientLeavesWhileThePickWaits(t *testing.T) {
+	for _, graceful := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, nil)
+			table, _ := r.sessions.Table(fleet.Partition{Model: "m", Group: fleet.DefaultName})
+			turn, err := table.Acquire(t.Context(), "s", fleet.Target{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := r.open()
+			began := time.Now()
+			if answers := p.ask(firstMessage(filterv3.ProcessingMode_FULL_DUPLEX_STREAMED, false, "x-session-id=s"), requestBodyMessage([]byte("a"), false)); len(answers) != 0 {
+				t.Fatalf("answered before the pick: %v", answers)
+			}
+			if graceful {
+				close(p.in)
+			} else {
+				p.reset()
+			}
+			if err := <-p.result; status.Code(err) != codes.Canceled {
+				t.Errorf("ended with %v", err)
+			}
+			if waited := time.Since(began); waited != 0 {
+				t.Errorf("left only after %v", waited)
+			}
+			turn.Release(affinity.NeverSent)
+			r.clean()
+			if r.oddities(oddClientGone) != 1 {
+				t.Error("not counted")
+			}
+		})
+	}
+}
+
+func TestPickHasADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		table, _ := r.sessions.Table(fleet.Partition{Model: "m", Group: fleet.DefaultName})
+		turn, err := table.Acquire(t.Context(), "s", fleet.Target{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := r.open()
+		p.in <- firstMessage(filterv3.ProcessingMode_NONE, true, "x-session-id=s")
+		if err := <-p.result; err != nil {
+			t.Fatal(err)
+		}
+		checkRefusal(t, p.take()[0].GetImmediateResponse(), 503, "deadline", "")
+		turn.Release(affinity.NeverSent)
+		r.clean()
+	})
+}
+
+func TestBodyThatNeverComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		p := r.open()
+		p.ask(firstMessage(filterv3.ProcessingMode_FULL_DUPLEX_STREAMED, false, "x-routing-group=two", "content-length=10"))
+		if err := <-p.result; err != nil {
+			t.Fatal(err)
+		}
+		checkRefusal(t, p.take()[0].GetImmediateResponse(), 503, "deadline", "body")
+		silent := r.open()
+		if err := <-silent.result; status.Code(err) != codes.DeadlineExceeded {
+			t.Errorf("a stream without a message ended with %v", err)
+		}
+		r.clean()
+	})
+}
+
+// An Envoy that takes nothing back does not stop us from receiving, up to a bound;
+// then it has to wait itself; and if it never goes on, the stream is given up.
+func TestSlowWorkerHoldsTheBodyBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		p := r.open()
+		p.ask(firstMessage(filterv3.ProcessingMode_FULL_DUPLEX_STREAMED, false))
+		p.halt = make(chan struct{})
+		const piece = 50_000
+		taken := 0
+		for ; taken < 100; taken++ {
+			select {
+			case p.in <- requestBodyMessage(make([]byte, piece), false):
+				synctest.Wait()
+				continue
+			default:
+			}
+			break
+		}
+		if held := taken * piece; held < backlogBytes || held > backlogBytes+(inboxSize+3)*piece {
+			t.Errorf("%d bytes were taken while nothing went out", held)
+		}
+		close(p.halt)
+		back := 0
+		for _, a := range p.ask(requestBodyMessage(nil, true)) {
+			back += len(a.GetRequestBody().GetResponse().GetBodyMutation().GetStreamedResponse().GetBody())
+		}
+		if back != taken*piece {
+			t.Errorf("%d bytes came back of %d", back, taken*piece)
+		}
+		p.reset()
+		if err := <-p.result; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestStalledStreamIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		p := r.open()
+		p.ask(firstMessage(filterv3.ProcessingMode_FULL_DUPLEX_STREAMED, false))
+		p.halt = make(chan struct{})
+		p.ask(requestBodyMessage(make([]byte, 200_000), true))
+		began := time.Now()
+		if err := <-p.result; status.Code(err) != codes.DeadlineExceeded || time.Since(began) != stallAfter {
+			t.Errorf("ended after %v with %v", time.Since(began), err)
+		}
+		if r.oddities(oddStalled) != 1 {
+			t.Error("not counted")
+		}
+	})
+}
+
+// The answer that cannot be sent means that the request never reached a worker.
+func TestPickThatCannotBeSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		p := r.open()
+		p.halt = make(chan struct{})
+		p.ask(firstMessage(filterv3.ProcessingMode_NONE, true, "x-session-id=s"))
+		if n := r.server.ledger.len(); n != 1 {
+			t.Errorf("%d leases", n)
+		}
+		p.reset()
+		if err := <-p.result; status.Code(err) != codes.Canceled {
+			t.Errorf("ended with %v", err)
+		}
+		r.clean()
+		if entries, _ := r.sessions.List(affinity.Filter{}, "", 1); len(entries) != 0 {
+			t.Error("the session is bound although nobody served it")
+		}
+	})
+}
+
+func TestPanicIsAStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.server.router = nil // the next use of it panics
+		p := r.open()
+		p.ask(firstMessage(filterv3.ProcessingMode_NONE, true))
+		if err := <-p.result; status.Code(err) != codes.Internal {
+			t.Errorf("ended with %v", err)
+		}
+		if n := value(t, r.server.metrics.panics); n != 1 {
+			t.Errorf("%v panics counted", n)
+		}
+	})
+}
+
+// Ends by the stream: at the response's end, not before, and once.
+func TestResponseEndsItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(c *Config) { c.End = Stream })
+		p := r.open()
+		first := firstMessage(filterv3.ProcessingMode_NONE, true, "x-session-id=s")
+		first.ProtocolConfig.ResponseBodyMode = filterv3.ProcessingMode_STREAMED
+		p.ask(first, responseHeadersMessage(false, ":status=200"), responseBodyMessage([]byte("a"), false))
+		if r.load() != 1 {
+			t.Error("ended before its response")
+		}
+		p.ask(responseBodyMessage(nil, true))
+		r.server.ledger.end(r.server.cfg.FirstLease, affinity.UpstreamFailed, byAccessLog)
+		if r.load() != 0 {
+			t.Error("not ended with its response")
+		}
+		p.reset()
+		<-p.result
+		r.clean()
+		if n := value(t, r.server.metrics.ends.WithLabelValues("completed", byStream)); n != 1 {
+			t.Errorf("%v ends by the stream", n)
+		}
+	})
+}
+
+func TestStreamThatEndsBeforeItsResponse(t *testing.T) {
+	for mode, want := range map[filterv3.ProcessingMode_BodySendMode]affinity.Outcome{
+		filterv3.ProcessingMode_STREAMED: affinity.ClientAborted,
+		filterv3.ProcessingMode_NONE:     affinity.Completed, // its end cannot be seen
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, func(c *Config) { c.End = Stream })
+			p := r.open()
+			first := firstMessage(filterv3.ProcessingMode_NONE, true)
+			first.ProtocolConfig.ResponseBodyMode = mode
+			p.ask(first, responseHeadersMessage(false, ":status=200"))
+			p.reset()
+			<-p.result
+			r.clean()
+			if n := value(t, r.server.metrics.ends.WithLabelValues(want.String(), byStream)); n != 1 {
+				t.Errorf("%v: not %v", mode, want)
+			}
+		})
+	}
+}
+
+// One line for a misconfiguration, however many requests meet it; one debug line
+// a request, without the session's id.
+func TestLogLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		r := newRig(t, func(c *Config) {
+			c.Logger = slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		})
+		for range 3 {
+			p := r.open()
+			p.ask(firstMessage(filterv3.ProcessingMode_GRPC, true))
+			<-p.result
+		}
+		p := r.open()
+		p.ask(firstMessage(filterv3.ProcessingMode_NONE, true, "x-session-id=secret"))
+		p.reset()
+		<-p.result
+		text := out.String()
+		if n := strings.Count(text, "level=ERROR"); n != 1 {
+			t.Errorf("%d errors, want 1:\n%s", n, text)
+		}
+		if n := strings.Count(text, "msg=request "); n != 4 || strings.Contains(text, "secret") || !strings.Contains(text, affinity.HashSession("secret")) {
+			t.Errorf("request lines:\n%s", text)
+		}
+		if strings.Contains(text, "level=WARN") {
+			t.Error("a client that leaves is no warning")
+		}
+	})
+}
+
+// What Envoy may do to end a stream is no error.
+func TestDepartures(t *testing.T) {
+	for _, err := range []error{io.EOF, context.Canceled, status.Error(codes.Canceled, "reset")} {
+		if !isDeparture(err) {
+			t.Errorf("%v is an error", err)
+		}
+	}
+	if isDeparture(status.Error(codes.ResourceExhausted, "")) {
+		t.Error("a message that is too large is a departure")
+	}
+}
