@@ -15,7 +15,7 @@ export MOORING_PYTHON := $(VENV)/bin/python
 .PHONY: help demo build test test-long bench lint fmt clean
 
 help:
-	@echo 'make demo       conversations through a real Envoy to simulated workers, with a status page; Ctrl-C ends it'
+	@echo 'make demo       (ARGS=--once ends by itself) conversations through a real Envoy to simulated workers, with a status page; Ctrl-C ends it'
 	@echo 'make test       everything that must pass: format, vet, staticcheck, all tests with the race detector'
 	@echo 'make test-long  the long fuzz runs and soaks on top'
 	@echo 'make bench      the benchmarks, benchstat-ready'
@@ -25,7 +25,7 @@ build:
 	go build -o bin/extproc ./cmd/extproc
 
 demo: build $(ENVOY)
-	@bin/extproc demo
+	@bin/extproc demo $(ARGS)
 
 test: $(ENVOY) $(VENV)/tests $(BIN)/gotestsum $(BIN)/staticcheck $(BIN)/govulncheck
 	@.ci/packages
