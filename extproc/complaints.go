@@ -9,8 +9,12 @@ import (
 // meets it anew.
 const complainEvery = time.Minute
 
+// maxComplaints bounds the problems that are told apart: they name what Envoy
+// sent. Beyond it nothing new is logged; all is counted.
+const maxComplaints = 64
+
 // complaints remembers what was logged when. The zero value has logged nothing.
-// Safe for concurrent use. Its keys are the closed list of mode.go.
+// Safe for concurrent use.
 type complaints struct {
 	mu   sync.Mutex
 	last map[string]time.Time
@@ -20,7 +24,8 @@ type complaints struct {
 func (c *complaints) due(problem string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if last, ok := c.last[problem]; ok && now.Sub(last) < complainEvery {
+	last, known := c.last[problem]
+	if known && now.Sub(last) < complainEvery || !known && len(c.last) >= maxComplaints {
 		return false
 	}
 	if c.last == nil {

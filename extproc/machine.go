@@ -27,7 +27,8 @@ type step struct {
 	send    []*extprocv3.ProcessingResponse // in this order, before anything else
 	next    next
 	refusal *routing.Error // set if send ends the request with an immediate response
-	fault   string         // nextFail: what is wrong with the stream
+	fault   string         // what is wrong with the stream
+	setup   bool           // the fault is in the filter's configuration
 }
 
 // phase is how far the request has come.
@@ -106,7 +107,9 @@ func (m *machine) receive(req *extprocv3.ProcessingRequest) step {
 		m.said = req.GetProtocolConfig()
 		m.protocol = readProtocol(m.said)
 		if req.GetObservabilityMode() {
-			return m.fail("observability_mode is on: Envoy would not wait for an answer")
+			s := m.fail("observability_mode is on: Envoy would not wait for an answer")
+			s.setup = true
+			return s
 		}
 		if problem := m.problem(req); problem != "" {
 			return m.impossible(problem)
@@ -148,7 +151,7 @@ func (m *machine) refuse(err *routing.Error) step {
 // impossible refuses a stream that is configured so that it cannot work.
 func (m *machine) impossible(problem string) step {
 	s := m.refuse(&routing.Error{Kind: routing.Unavailable, Reason: routing.Invalid, Message: "the gateway's ext_proc filter is not configured for this service: " + problem})
-	s.fault = problem
+	s.fault, s.setup = problem, true
 	return s
 }
 

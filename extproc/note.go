@@ -38,7 +38,7 @@ func (x *exchange) note(s step) {
 // faulty tells of a stream that breaks the protocol, or that cannot work as it
 // is configured.
 func (x *exchange) faulty(s step) {
-	if s.refusal == nil {
+	if !s.setup {
 		x.metrics.oddities.WithLabelValues(oddViolation).Inc()
 		return
 	}
