@@ -29,7 +29,14 @@ type process struct {
 // log is shown. A data race in the process fails the test.
 func run(t *testing.T, name string, args ...string) *process {
 	t.Helper()
+	return runWith(t, nil, name, args...)
+}
+
+// runWith is run with more environment variables, "NAME=value".
+func runWith(t *testing.T, env []string, name string, args ...string) *process {
+	t.Helper()
 	p := &process{t: t, name: name, cmd: exec.Command(binary, args...), done: make(chan struct{}), news: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {

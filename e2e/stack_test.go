@@ -21,6 +21,7 @@ import (
 // a real Envoy, each a process of its own, on loopback.
 type stack struct {
 	t       *testing.T
+	config  stackConfig
 	dir     string
 	workers []*simWorker
 	replica *process
@@ -42,12 +43,15 @@ type stackConfig struct {
 	workerFlags []string
 	yaml        string // further top-level keys of the configuration, as text
 	envoyYAML   string // further keys under envoy:
+
+	env           []string                            // added to the replica's environment
+	editBootstrap func(t *testing.T, b []byte) []byte // changes what Envoy gets; nil: nothing
 }
 
 // newStack starts everything and waits until requests can be served.
 func newStack(t *testing.T, cfg stackConfig) *stack {
 	t.Helper()
-	s := &stack{t: t, dir: t.TempDir()}
+	s := &stack{t: t, dir: t.TempDir(), config: cfg}
 	if cfg.models == nil {
 		cfg.models = []string{"sim", "sim", "sim"}
 	}
@@ -111,7 +115,7 @@ func (s *stack) write(name, content string) {
 // startReplica starts the filter and waits until it is ready.
 func (s *stack) startReplica() {
 	s.t.Helper()
-	s.replica = run(s.t, "replica", "serve", "--config", filepath.Join(s.dir, "mooring.yaml"))
+	s.replica = runWith(s.t, s.config.env, "replica", "serve", "--config", filepath.Join(s.dir, "mooring.yaml"))
 	s.admin = "http://" + s.replica.waitLog("ready")["admin"].(string)
 }
 
@@ -127,6 +131,9 @@ func (s *stack) startEnvoy() {
 	}
 	// Tests run beside each other: each Envoy takes a free port for its admin API.
 	bootstrap = bytes.Replace(bootstrap, []byte("port_value: 9901"), []byte("port_value: 0"), 1)
+	if edit := s.config.editBootstrap; edit != nil {
+		bootstrap = edit(s.t, bootstrap)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	log := new(lockedBuffer)

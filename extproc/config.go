@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 )
 
 // End says how the end of a response is learnt.
@@ -71,6 +73,9 @@ type Config struct {
 	// ConnectFailed is told the address of a worker that Envoy could not connect
 	// to. It must not block and be safe for concurrent use. Nil: nobody is told.
 	ConnectFailed func(address string)
+	// Tracing makes the spans: one for each request, with its pick as child. Nil:
+	// there are none.
+	Tracing trace.TracerProvider
 	// Logger gets one debug line for each request, and what an operator must
 	// know. Nil discards.
 	Logger *slog.Logger
@@ -86,6 +91,9 @@ func (c *Config) validate() error {
 	setDefault(&c.BodyTimeout, 5*time.Minute)
 	setDefault(&c.MaxRequestTime, time.Hour)
 	setDefault(&c.MaxLeases, 1<<18)
+	if c.Tracing == nil {
+		c.Tracing = noop.NewTracerProvider()
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -101,6 +101,7 @@ func (x *exchange) close() {
 		x.route.Release(affinity.NeverSent)
 	}
 	x.log()
+	x.endSpan()
 }
 
 // outcome says how the response ended, by what the stream showed of it. It counts

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -37,11 +38,13 @@ type exchange struct {
 	req      routing.Request
 	encoding string
 	key      joinKey
-	route    *routing.Route // the pick; nil before
-	lease    uint64         // its number in the ledger
-	leased   bool           // the ledger has the route; before, it is ours to release
-	answered bool           // the pick or a refusal was sent
-	left     bool           // we ended the stream, before the response did
+	route    *routing.Route  // the pick; nil before
+	lease    uint64          // its number in the ledger
+	leased   bool            // the ledger has the route; before, it is ours to release
+	answered bool            // the pick or a refusal was sent
+	span     trace.Span      // of the request; nil before its first message
+	traced   context.Context // ctx with span
+	left     bool            // we ended the stream, before the response did
 	line     line
 }
 
@@ -52,6 +55,7 @@ func (s *Server) Process(stream extprocv3.ExternalProcessor_ProcessServer) (err 
 		return status.Error(codes.Unavailable, "not ready")
 	}
 	s.live.Add(1)
+	s.newest.Store(int64(time.Since(s.epoch)))
 	s.metrics.streams.Inc()
 	x := s.newExchange(stream)
 	defer func() {
@@ -176,15 +180,25 @@ func (x *exchange) sent() {
 	}
 }
 
-// mayLeave returns a channel that is closed when the server drains and wants
-// this stream to end. Only a stream whose request is on its way may: Envoy then
+// mayLeave returns a channel that is closed when this stream may end although
+// Envoy has not ended it. Only a stream whose request is on its way may: Envoy
 // goes on without it.
+//
+// Where the access log tells of the end there is nothing to stay for. Envoy ends
+// such streams itself, except those with a buffered body: left open, they would
+// tie the client's response to this process.
 func (x *exchange) mayLeave() <-chan struct{} {
-	if x.machine.phase != phasePassing || !x.machine.requestDone() || !x.outbox.empty() || x.machine.protocol.response == modeDuplex {
+	switch {
+	case x.machine.phase != phasePassing || !x.machine.requestDone() || !x.outbox.empty() || x.machine.protocol.response == modeDuplex:
 		return nil
-	}
-	if x.cfg.End == Stream {
+	case x.cfg.End == Stream:
 		return x.closing // its end is worth waiting for
+	case x.machine.plainBody():
+		return alwaysClosed
+	default:
+		return x.draining
 	}
-	return x.draining
 }
+
+// alwaysClosed is a channel that never blocks. Nobody writes to it.
+var alwaysClosed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()

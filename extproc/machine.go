@@ -95,6 +95,9 @@ func (m *machine) requestDone() bool {
 	return m.phase == phaseOver || m.phase == phasePassing && (whole || m.bodyEnded || m.trailers)
 }
 
+// plainBody reports whether a body came that Envoy keeps itself.
+func (m *machine) plainBody() bool { return m.bodySeen && m.request != modeDuplex }
+
 // body returns the collected body. False if the decision is made without one.
 func (m *machine) body() ([]byte, bool) { return m.held, m.needed }
 

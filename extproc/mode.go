@@ -78,18 +78,14 @@ func (p protocol) problem(first *extprocv3.ProcessingRequest) string {
 	}
 }
 
-// override is the mode by which a body is asked for that Envoy would not send.
-func (p protocol) override(said *extprocv3.ProtocolConfiguration) *filterv3.ProcessingMode {
-	m := &filterv3.ProcessingMode{
-		RequestHeaderMode:   filterv3.ProcessingMode_SEND,
-		RequestBodyMode:     filterv3.ProcessingMode_FULL_DUPLEX_STREAMED,
-		RequestTrailerMode:  filterv3.ProcessingMode_SEND,
-		ResponseHeaderMode:  filterv3.ProcessingMode_SKIP,
-		ResponseBodyMode:    said.GetResponseBodyMode(),
-		ResponseTrailerMode: filterv3.ProcessingMode_SKIP,
+// pulledBody is the mode by which a body is asked for that Envoy would not send.
+// Header and trailer modes of the response stay DEFAULT, which means as they are:
+// Envoy takes the override for a spurious message if it would change them.
+func pulledBody(said *extprocv3.ProtocolConfiguration) *filterv3.ProcessingMode {
+	return &filterv3.ProcessingMode{
+		RequestHeaderMode:  filterv3.ProcessingMode_SEND,
+		RequestBodyMode:    filterv3.ProcessingMode_FULL_DUPLEX_STREAMED,
+		RequestTrailerMode: filterv3.ProcessingMode_SEND,
+		ResponseBodyMode:   said.GetResponseBodyMode(),
 	}
-	if p.response != modeNone {
-		m.ResponseHeaderMode, m.ResponseTrailerMode = filterv3.ProcessingMode_SEND, filterv3.ProcessingMode_SEND
-	}
-	return m
 }

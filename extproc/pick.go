@@ -27,6 +27,7 @@ func (x *exchange) identify(m *extprocv3.ProcessingRequest) {
 		x.key.start = start.UnixNano()
 	}
 	x.key.id = attributes["request.id"].GetStringValue()
+	x.startSpan(m)
 }
 
 // examine reads the headers.
@@ -75,6 +76,8 @@ func (x *exchange) pick() step {
 }
 
 func (x *exchange) decide() (*routing.Route, *routing.Error) {
+	_, span := x.tracer.Start(x.traced, "pick")
+	defer span.End()
 	if body, ok := x.machine.body(); ok {
 		x.line.body = len(body)
 		if err := x.router.ReadBody(&x.req, x.encoding, body); err != nil {
@@ -84,7 +87,7 @@ func (x *exchange) decide() (*routing.Route, *routing.Error) {
 			return nil, refusalOf(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(x.ctx, x.cfg.Deadline)
+	ctx, cancel := context.WithTimeout(x.traced, x.cfg.Deadline)
 	defer cancel()
 	rt, err := x.router.Route(ctx, &x.req)
 	if err != nil {

@@ -48,7 +48,7 @@ func (m *machine) examined(needsBody bool) step {
 		return step{send: one(headersResponse(&extprocv3.CommonResponse{}))}
 	case m.request == modeNone && m.pullBody:
 		m.request, m.eager = modeDuplex, true
-		return step{send: one(&extprocv3.ProcessingResponse{ModeOverride: m.override(m.said)})}
+		return step{send: one(&extprocv3.ProcessingResponse{ModeOverride: pulledBody(m.said)})}
 	case m.request == modeNone || m.request == modeStreamed && !m.eager:
 		return m.refuse(m.noBody())
 	default:

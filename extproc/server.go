@@ -11,6 +11,7 @@ import (
 
 	logv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
@@ -38,6 +39,7 @@ type Server struct {
 	router  *routing.Router
 	cfg     Config
 	metrics *metrics
+	tracer  trace.Tracer
 	answers *answers
 	held    *budget
 	ledger  *ledger
@@ -45,7 +47,9 @@ type Server struct {
 	health  *health.Server
 
 	ready    atomic.Bool
-	live     atomic.Int64  // open ext_proc streams
+	live     atomic.Int64 // open ext_proc streams
+	newest   atomic.Int64 // when the newest of them began, nanoseconds since epoch
+	epoch    time.Time
 	draining chan struct{} // closed: streams that are done with their request may end
 	closing  chan struct{} // closed: streams that nobody waits for must end
 	changed  chan struct{} // capacity 1: something that Drain waits for may have ended
@@ -68,6 +72,8 @@ func New(router *routing.Router, cfg Config) (*Server, error) {
 		held:     &budget{limit: cfg.MaxBufferedBytes},
 		ledger:   newLedger(cfg.FirstLease, cfg.MaxLeases, m),
 		health:   health.NewServer(),
+		tracer:   cfg.Tracing.Tracer(tracerName),
+		epoch:    time.Now(),
 		draining: make(chan struct{}), closing: make(chan struct{}), changed: make(chan struct{}, 1),
 	}
 	if err := m.register(cfg.Registerer, s.ledger.len); err != nil {
@@ -146,11 +152,15 @@ func (s *Server) Warnings() []string {
 	return nil
 }
 
+// quietFor is how long no request must have come before a draining server takes
+// it that everybody has heard: readiness takes a while to reach the gateways.
+const quietFor = 3 * time.Second
+
 // Drain ends the service in peace: health says NOT_SERVING, requests that still
-// come are served, and Drain waits until no stream is open and every routed
-// request has been reported, or until ctx ends. Then the access log streams are
-// ended, and a GracefulStop of the grpc.Server has nothing to wait for but
-// requests whose pick is not answered.
+// come are served, and Drain waits until none has come for a while, no stream is
+// open and every routed request has been reported, or until ctx ends. Then the
+// access log streams are ended, and a GracefulStop of the grpc.Server has nothing
+// to wait for but requests whose pick is not answered.
 func (s *Server) Drain(ctx context.Context) {
 	s.drain.Do(func() {
 		close(s.draining)
@@ -163,13 +173,22 @@ func (s *Server) Drain(ctx context.Context) {
 }
 
 func (s *Server) awaitQuiet(ctx context.Context) {
-	for s.live.Load() > 0 || s.awaitsReports() {
+	look := time.NewTicker(quietFor / 10)
+	defer look.Stop()
+	for s.live.Load() > 0 || s.awaitsReports() || s.busy() {
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.changed:
+		case <-look.C:
 		}
 	}
+}
+
+// busy reports whether a request has come lately.
+func (s *Server) busy() bool {
+	newest := s.newest.Load()
+	return newest != 0 && time.Since(s.epoch)-time.Duration(newest) < quietFor
 }
 
 // awaitsReports reports whether ends are awaited that somebody may report.

@@ -23,6 +23,7 @@ type envoysim struct {
 	plan plan
 	pipe *pipe
 
+	ends     End                                  // how the server learns of the end
 	mode     filterv3.ProcessingMode_BodySendMode // in force, after an override
 	request  side
 	response side
@@ -323,6 +324,22 @@ func (s *envoysim) sideComplete(name string, d *side, mode filterv3.ProcessingMo
 	case mode != filterv3.ProcessingMode_FULL_DUPLEX_STREAMED && d.bodyAnswered != d.bodySent:
 		s.failf("%s: %d of %d body messages were answered", name, d.bodyAnswered, d.bodySent)
 	}
+}
+
+// mayBeLeft reports whether the server may end the stream: the access log tells
+// of the end, and the whole body, which Envoy keeps itself, is answered. Trailers
+// then pass as they are.
+func (s *envoysim) mayBeLeft() bool {
+	bodies := 0
+	for _, m := range s.messages() {
+		if m.GetRequestBody() != nil {
+			bodies++
+		}
+	}
+	if s.plan.repeatEnd && !s.plan.trailers {
+		bodies-- // nobody waits for a repetition
+	}
+	return s.ends == AccessLog && s.picked && !s.duplex() && bodies > 0 && s.request.bodyAnswered >= bodies
 }
 
 // leave ends the stream as Envoy may, and returns what the server made of it.

@@ -18,6 +18,8 @@ type Route struct {
 	Partition fleet.Partition // its Model is "" with reason NoModel
 	Session   string          // what it is bound under; "" for none
 
+	Candidates int // how many targets the choice was made among; 0 if none had to be made
+
 	router   *Router
 	lease    affinity.Lease // zero for an unpinned request
 	counted  atomic.Bool    // whether the request is in the load

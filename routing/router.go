@@ -130,6 +130,7 @@ func (r *Router) bind(rt *Route, req *Request, view *fleet.View) error {
 	if err != nil {
 		return err
 	}
+	rt.Candidates = len(candidates)
 	rt.occupy(view, target, reason)
 	return rt.lease.Bind(target)
 }
@@ -155,7 +156,7 @@ func (r *Router) unpinned(req *Request, p fleet.Partition, candidates []fleet.Ta
 	if err != nil {
 		return nil, err
 	}
-	rt := &Route{Partition: p, Session: req.Session, router: r}
+	rt := &Route{Partition: p, Session: req.Session, Candidates: len(candidates), router: r}
 	rt.occupy(view, target, reason)
 	return rt, nil
 }

@@ -46,6 +46,7 @@ type replica struct {
 	grpc      *grpc.Server
 	sessions  *affinity.Resolver
 	router    *routing.Router
+	flush     func() error // of the spans that have not left yet
 
 	extprocListener, adminListener net.Listener
 
@@ -86,7 +87,12 @@ func (r *replica) build(cfg *config.Config) error {
 		return fmt.Errorf("session: %w", err)
 	}
 	r.router = routing.NewRouter(r.discovery.Live(), r.sessions, routingConfig(cfg))
-	filterConfig := extprocConfig(cfg, r.id, r.logger, r.registry)
+	tracing, flush, err := newTracing(context.Background(), cfg.Telemetry.ServiceName, r.logger)
+	if err != nil {
+		return err
+	}
+	r.flush = flush
+	filterConfig := extprocConfig(cfg, r.id, tracing, r.logger, r.registry)
 	filterConfig.ConnectFailed = r.discovery.ConnectFailed
 	if r.filter, err = extproc.New(r.router, filterConfig); err != nil {
 		return fmt.Errorf("listen.extproc: %w", err)
@@ -143,7 +149,11 @@ func (r *replica) run(ctx context.Context) error {
 		stop()
 		return nil
 	})
-	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+	err := g.Wait()
+	if err := r.flush(); err != nil {
+		r.logger.Warn("the last spans were lost", "error", err)
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	r.logger.Info("stopped")

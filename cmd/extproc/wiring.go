@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"mooring/affinity"
 	"mooring/extproc"
@@ -78,7 +79,7 @@ func routingConfig(cfg *config.Config) routing.Config {
 	}
 }
 
-func extprocConfig(cfg *config.Config, replica uint64, logger *slog.Logger, metrics prometheus.Registerer) extproc.Config {
+func extprocConfig(cfg *config.Config, replica uint64, tracing trace.TracerProvider, logger *slog.Logger, metrics prometheus.Registerer) extproc.Config {
 	c := extproc.Config{
 		ReplicaID:         replica,
 		MaxBodyBytes:      int64(cfg.Request.MaxBodyBytes),
@@ -87,6 +88,7 @@ func extprocConfig(cfg *config.Config, replica uint64, logger *slog.Logger, metr
 		PullBody:          cfg.Envoy.BodyMode == config.BodyNone,
 		DestinationHeader: cfg.Envoy.DestinationHeader,
 		ModelHeader:       cfg.Request.Model.Header,
+		Tracing:           tracing,
 		Logger:            logger,
 		Registerer:        metrics,
 	}

@@ -16,7 +16,6 @@ func withoutEffect() []string {
 		"replication.",
 		"kvstate.",
 		"routing.",
-		"telemetry.",
 	}
 }
 
