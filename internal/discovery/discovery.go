@@ -79,7 +79,6 @@ func (d *Discovery) Update(name string, specs []Spec) {
 	defer d.leave()
 	s := d.sourceLocked(name)
 	if s.failing {
-		s.failing = false
 		d.metrics.sourceFailing.WithLabelValues(name).Set(0)
 		d.tellLocked(slog.LevelInfo, "a source of workers answers again", slog.String("source", name))
 	}
@@ -100,7 +99,7 @@ func (d *Discovery) SourceFailed(name string, err error) {
 	if s.failing {
 		return
 	}
-	s.failing = true
+	s.fail()
 	d.metrics.sourceFailing.WithLabelValues(name).Set(1)
 	d.tellLocked(slog.LevelWarn, "a source of workers cannot answer; its workers stay",
 		slog.String("source", name), slog.Int("workers", len(s.listed)+len(s.doubted)), slog.Any("error", err))

@@ -11,7 +11,9 @@ import (
 // wrong than right: its missing workers stay for the grace, then it is believed.
 // The doubt is about each missing worker by itself: whoever is listed again is
 // out of it, the others wait for the time that their absence began with, however
-// often the source repeats itself. It reads no clock.
+// often the source repeats itself. A source that cannot answer is in no state to
+// be believed: its doubts stand until it answers, and then last a whole grace
+// again. It reads no clock.
 type source struct {
 	name    string
 	listed  map[fleet.WorkerID]listing // its last answer
@@ -34,6 +36,12 @@ type opinion struct {
 	known   int // how many it had before, the doubted included
 }
 
+// fail says that the source could not answer.
+func (s *source) fail() {
+	s.failing = true
+	s.settle()
+}
+
 // answer takes the source's whole answer, by id.
 func (s *source) answer(now time.Time, grace time.Duration, listed map[fleet.WorkerID]listing) opinion {
 	missing := s.missing(listed)
@@ -42,15 +50,15 @@ func (s *source) answer(now time.Time, grace time.Duration, listed map[fleet.Wor
 
 	doubted := make(map[fleet.WorkerID]absence)
 	for _, l := range missing {
-		if old, already := s.doubted[l.ID]; already {
+		if old, already := s.doubted[l.ID]; already && !s.failing {
 			doubted[l.ID] = old
-		} else if doubtful {
+		} else if already || doubtful {
 			doubted[l.ID] = absence{l, now.Add(grace)}
 		}
 	}
 	o.began = len(s.doubted) == 0 && len(doubted) > 0
 	o.ended = len(s.doubted) > 0 && len(doubted) == 0
-	s.listed, s.doubted = listed, doubted
+	s.listed, s.doubted, s.failing = listed, doubted, false
 	s.settle()
 	return o
 }
@@ -96,6 +104,9 @@ func (s *source) believe(now time.Time) int {
 
 func (s *source) settle() {
 	s.settles = time.Time{}
+	if s.failing {
+		return
+	}
 	for _, a := range s.doubted {
 		if s.settles.IsZero() || a.until.Before(s.settles) {
 			s.settles = a.until

@@ -20,6 +20,7 @@ import (
 //	new [grace=D]                        no sources; the clock is at 0s
 //	answer source=NAME [workers=(W...)]  the source lists these; W is an id, or
 //	                                     id@n for another address than its own
+//	fail source=NAME                     the source cannot answer
 //	wait for=D                           the clock moves; doubts may end
 func TestDoubt(t *testing.T) {
 	var (
@@ -52,6 +53,10 @@ func TestDoubt(t *testing.T) {
 				b.WriteString(", the doubt ended")
 			}
 			b.WriteByte('\n')
+		case "fail":
+			var name string
+			td.ScanArgs(t, "source", &name)
+			sources[name].fail()
 		case "wait":
 			now = now.Add(duration(t, td, "for"))
 			for _, name := range slices.Sorted(maps.Keys(sources)) {
