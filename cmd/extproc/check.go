@@ -19,7 +19,7 @@ func checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check --config FILE",
 		Short: "Validate a configuration without starting anything",
-		Long: `Reads the configuration and the workers file that it names, and prints everything
+		Long: `Reads the configuration and the files that it names, and prints everything
 that is wrong with them, one line each with file and line and what would be right.
 
 What is fine but has no effect in this release, or none beside another value, is
@@ -29,15 +29,12 @@ Exit code 0 if the files can be used, 1 if not.`,
 		Example: `  $ extproc check --config mooring.yaml
   mooring.yaml:4: session.ttl: is "30" without a unit; it takes a duration from 1s to 8760h, as in 30s
   mooring.yaml:9: worker: is no key; did you mean workers?`,
-		Args: cobra.NoArgs,
+		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return check(path, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVar(&path, "config", "", "the configuration `FILE`")
-	if err := cmd.MarkFlagRequired("config"); err != nil {
-		panic(err) // the flag is defined in the line above
-	}
+	requireConfig(cmd, &path)
 	return cmd
 }
 
@@ -46,6 +43,10 @@ Exit code 0 if the files can be used, 1 if not.`,
 func check(path string, out, errOut io.Writer) error {
 	cfg, err := config.Load(path)
 	if err != nil {
+		fmt.Fprintln(errOut, err)
+		return errCheckFailed
+	}
+	if err := cfg.CheckFiles(); err != nil {
 		fmt.Fprintln(errOut, err)
 		return errCheckFailed
 	}

@@ -72,7 +72,7 @@ func TestCheck(t *testing.T) {
 		},
 		"no workers file": {
 			files:  map[string]string{"mooring.yaml": "workers: {file: w.yaml}\n"},
-			errOut: "read workers: open w.yaml: no such file or directory\n",
+			errOut: "mooring.yaml:1: workers.file: cannot be read: stat w.yaml: no such file or directory\n",
 		},
 		"no file": {
 			errOut: "read configuration: open mooring.yaml: no such file or directory\n",

@@ -42,7 +42,7 @@ that worker had in its KV cache. Then it stays up with a status page until Ctrl-
 
 The Envoy binary is $ENVOY, or envoy on PATH, or the one that make demo installs.`,
 		Example: "  extproc demo\n  extproc demo --once && echo every turn kept its worker",
-		Args:    cobra.NoArgs,
+		Args:    arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return demo(cmd.Context(), cmd.OutOrStdout(), once)
 		},

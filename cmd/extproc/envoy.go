@@ -38,11 +38,8 @@ that exists; comments in them say where each goes.
 Where Mooring asks its clients for a certificate, the printed paths of Envoy's own,
 ` + envoyCertFile + ` and .key, are to be replaced.`,
 		Example: "  extproc envoy --config mooring.yaml > envoy.yaml && envoy -c envoy.yaml",
-		Args:    cobra.NoArgs,
+		Args:    arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if configPath == "" {
-				return usageError{errors.New("envoy needs --config FILE (an empty file is valid)")}
-			}
 			c, err := config.Load(configPath)
 			if err != nil {
 				return err
@@ -55,7 +52,7 @@ Where Mooring asks its clients for a certificate, the printed paths of Envoy's o
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&configPath, "config", "", "the configuration file (YAML)")
+	requireConfig(cmd, &configPath)
 	cmd.Flags().BoolVar(&filterOnly, "filter-only", false, "print only what a listener that exists needs")
 	cmd.Flags().BoolVar(&clusterOnly, "cluster-only", false, "print only the clusters")
 	cmd.MarkFlagsMutuallyExclusive("filter-only", "cluster-only")

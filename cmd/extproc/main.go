@@ -33,7 +33,7 @@ func run() int {
 	defer stop()
 	root := rootCommand()
 	started := noteStart(root)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	switch {
 	case err == nil:
 		return exitFine
@@ -45,7 +45,7 @@ func run() int {
 	}
 	var usage usageError
 	if !*started || errors.As(err, &usage) {
-		fmt.Fprintln(os.Stderr, "extproc: see extproc --help")
+		fmt.Fprintf(os.Stderr, "extproc: see %s --help\n", cmd.CommandPath())
 		return exitUsage
 	}
 	return exitFailed
@@ -74,6 +74,31 @@ worker with the most room.
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(serveCommand(), checkCommand(), envoyCommand(), demoCommand(), sessionsCommand(), workerCommand())
 	return root
+}
+
+// arguments demands exactly these arguments. Who gives a file without its flag is
+// told so.
+func arguments(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == len(names):
+			return nil
+		case len(names) == 0 && cmd.Flags().Lookup("config") != nil:
+			return fmt.Errorf("%q: %s takes its file as --config %s", args[0], cmd.Name(), args[0])
+		case len(names) == 0:
+			return fmt.Errorf("%q: %s takes no arguments", args[0], cmd.Name())
+		default:
+			return fmt.Errorf("%s takes %s; there are %d arguments", cmd.Name(), strings.Join(names, " and "), len(args))
+		}
+	}
+}
+
+// requireConfig defines the flag that a command cannot do without.
+func requireConfig(cmd *cobra.Command, path *string) {
+	cmd.Flags().StringVar(path, "config", "", "the configuration `FILE`; an empty one is valid")
+	if err := cmd.MarkFlagRequired("config"); err != nil {
+		panic(err) // the flag is defined in the line above
+	}
 }
 
 // noteStart makes every command note that it began: an error before that is one

@@ -21,7 +21,7 @@ Workers and their health settings are put in force while it runs, when FILE or t
 workers file changes or on SIGHUP. A bad new file is refused and logged; the old one
 stays in force. The log line "ready" carries every bound address.`,
 		Example: "  extproc serve --config mooring.yaml",
-		Args:    cobra.NoArgs,
+		Args:    arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logger, err := newLogger(os.Stderr, logLevel)
 			if err != nil {
@@ -29,6 +29,9 @@ stays in force. The log line "ready" carries every bound address.`,
 			}
 			slog.SetDefault(logger) // for what net/http says of its connections
 			cfg, err := config.Load(configPath)
+			if err == nil {
+				err = cfg.CheckFiles()
+			}
 			if err != nil {
 				return err
 			}
@@ -42,15 +45,7 @@ stays in force. The log line "ready" carries every bound address.`,
 			return r.run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&configPath, "config", "", "the configuration `FILE`; an empty one is valid")
-	requireFlag(cmd, "config")
+	requireConfig(cmd, &configPath)
 	cmd.Flags().StringVar(&logLevel, "log-level", "info", "debug, info, warn or error")
 	return cmd
-}
-
-// requireFlag marks a flag that a command cannot do without.
-func requireFlag(cmd *cobra.Command, name string) {
-	if err := cmd.MarkFlagRequired(name); err != nil {
-		panic(err) // the caller has just defined it
-	}
 }

@@ -61,7 +61,7 @@ func sessionsList(f *sessionsFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List sessions, ordered by group, model and id",
-		Args:  cobra.NoArgs,
+		Args:  arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := f.client(cmd)
 			if err != nil {
@@ -95,7 +95,7 @@ func sessionsGet(f *sessionsFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "get ID",
 		Short: "Show one session",
-		Args:  cobra.ExactArgs(1),
+		Args:  arguments("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, path, err := f.session(cmd, args[0])
 			if err != nil {
@@ -118,7 +118,7 @@ func sessionsPin(f *sessionsFlags) *cobra.Command {
 
 TARGET is worker_id[:rank], ip:port[:rank] or [v6]:port[:rank]. A target that does
 not exist is refused with a list of those that do.`,
-		Args: cobra.ExactArgs(2),
+		Args: arguments("ID", "TARGET"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, path, err := f.session(cmd, args[0])
 			if err != nil {
@@ -137,7 +137,7 @@ func sessionsUnpin(f *sessionsFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "unpin ID",
 		Short: "End a session's binding: its next turn chooses a worker anew",
-		Args:  cobra.ExactArgs(1),
+		Args:  arguments("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, path, err := f.session(cmd, args[0])
 			if err != nil {

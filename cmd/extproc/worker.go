@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"time"
 
@@ -34,8 +35,13 @@ The log line "ready" carries the bound address as addr.`,
 		Example: `  extproc worker --listen 127.0.0.1:8000 --model llama --first-token 200ms --per-token 20ms
   curl -s http://127.0.0.1:8000/v1/chat/completions -H 'content-type: application/json' \
     -d '{"model":"llama","messages":[{"role":"user","content":"hello"}],"stream":true}'`,
-		Args: cobra.NoArgs,
+		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			for name, n := range map[string]int{"ranks": cfg.Ranks, "tokens": cfg.Tokens, "block-size": cfg.BlockSize, "cache-blocks": cfg.CacheBlocks} {
+				if n < 1 {
+					return usageError{fmt.Errorf("--%s %d: want 1 or more", name, n)}
+				}
+			}
 			logger, err := newLogger(os.Stderr, logging)
 			if err != nil {
 				return err

@@ -1,0 +1,63 @@
+package config
+
+import (
+	"crypto/tls"
+	"fmt"
+	"os"
+)
+
+// CheckFiles reports, for every file that the configuration names and that must
+// be there, whether it can be used. The error is Problems. It reads the files as
+// they are now; what it finds may change.
+func (c *Config) CheckFiles() error {
+	var ps Problems
+	refuse := func(key string, err error) {
+		if err != nil {
+			ps = append(ps, c.problem(key, err.Error()))
+		}
+	}
+	refuse("listen.tls.cert_file", c.Listen.TLS.unusable())
+	refuse("listen.tls.client_ca_file", unreadable(c.Listen.TLS.ClientCAFile))
+	refuse("workers.file", unreadable(c.Workers.File))
+	if c.Envoy.Attachment == AttachOverrideHost {
+		refuse("envoy.endpoints_file", directory(c.Envoy.EndpointsFile))
+	}
+	return ps.orNil()
+}
+
+// unusable says why the pair of certificate and key cannot be served.
+func (t TLS) unusable() error {
+	if t.CertFile == "" {
+		return nil
+	}
+	if _, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile); err != nil {
+		return fmt.Errorf("certificate and key cannot be used: %w", err)
+	}
+	return nil
+}
+
+func unreadable(path string) error {
+	if path == "" {
+		return nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("cannot be read: %w", err)
+	}
+	if info.IsDir() {
+		return fmt.Errorf("%s is a directory; name a file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("cannot be read: %w", err)
+	}
+	return f.Close()
+}
+
+// directory says that a path which is to be written is a directory.
+func directory(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a directory; name a file, which Mooring makes and replaces", path)
+	}
+	return nil
+}
