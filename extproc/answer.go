@@ -42,56 +42,54 @@ func neverPassed() []string {
 	}
 }
 
-// answers makes the answers to picks. It is immutable: the lists in it are
-// shared by all answers.
+// answers makes the answers to picks. It is immutable.
 type answers struct {
 	replica     string
 	destination bool // also as a header
-	remove      []string
+	remove      wire // of a HeaderMutation: what is removed in every answer
 }
 
 func newAnswers(cfg *Config) *answers {
-	return &answers{
-		replica:     strconv.FormatUint(cfg.ReplicaID, 10),
-		destination: cfg.DestinationHeader,
-		remove:      neverPassed(),
+	a := &answers{replica: strconv.FormatUint(cfg.ReplicaID, 10), destination: cfg.DestinationHeader}
+	for _, name := range neverPassed() {
+		a.remove = a.remove.remove(name)
 	}
+	return a
 }
 
 // pin turns a route and the number of its lease into an answer.
 func (a *answers) pin(rt *routing.Route, lease uint64) pin {
 	worker := rt.Target.Worker.String()
-	mutation := &extprocv3.HeaderMutation{
-		SetHeaders:    append(make([]*corev3.HeaderValueOption, 0, 4), set(headerWorker, worker)),
-		RemoveHeaders: append(make([]string, 0, len(a.remove)+3), a.remove...),
-	}
-	choose := func(name, value string, wanted bool) {
-		if wanted {
-			mutation.SetHeaders = append(mutation.SetHeaders, set(name, value))
-		} else {
-			mutation.RemoveHeaders = append(mutation.RemoveHeaders, name)
-		}
-	}
-	rank := strconv.FormatUint(uint64(rt.Target.Rank), 10)
-	choose(headerRank, rank, rt.Target.Ranked)
-	choose(headerVLLMRank, rank, rt.Target.Ranked && rt.Ranks > 1)
-	choose(headerDestination, rt.Address, a.destination)
-	return pin{
-		common: &extprocv3.CommonResponse{HeaderMutation: mutation},
-		metadata: &structpb.Struct{Fields: map[string]*structpb.Value{
-			namespaceLB: structOf(map[string]*structpb.Value{headerDestination: structpb.NewStringValue(rt.Address)}),
-			namespaceMooring: structOf(map[string]*structpb.Value{
-				keyReplica: structpb.NewStringValue(a.replica),
-				keyLease:   structpb.NewStringValue(strconv.FormatUint(lease, 10)),
-				"worker":   structpb.NewStringValue(worker),
-				"reason":   structpb.NewStringValue(rt.Reason.String()),
-			}),
-		}},
-	}
+	return pin{common: a.headers(rt, worker), metadata: a.metadata(rt, worker, lease)}
 }
 
-func structOf(fields map[string]*structpb.Value) *structpb.Value {
-	return structpb.NewStructValue(&structpb.Struct{Fields: fields})
+// headers is what Envoy does to the request's headers.
+func (a *answers) headers(rt *routing.Route, worker string) *extprocv3.CommonResponse {
+	rank := strconv.FormatUint(uint64(rt.Target.Rank), 10)
+	choose := func(w wire, name, value string, wanted bool) wire {
+		if wanted {
+			return w.set(name, value)
+		}
+		return w.remove(name)
+	}
+	const most = 256 // what is written besides a.remove
+	return make(wire, 0, len(a.remove)+most).message(fieldMutation, func(w wire) wire {
+		w = append(w, a.remove...).set(headerWorker, worker)
+		w = choose(w, headerRank, rank, rt.Target.Ranked)
+		w = choose(w, headerVLLMRank, rank, rt.Target.Ranked && rt.Ranks > 1)
+		return choose(w, headerDestination, rt.Address, a.destination)
+	}).asCommon()
+}
+
+// metadata is what Envoy's load balancer and the access log read.
+func (a *answers) metadata(rt *routing.Route, worker string, lease uint64) metadata {
+	const most = 256
+	return make(wire, 0, most).structEntry(namespaceLB, func(w wire) wire {
+		return w.stringEntry(headerDestination, rt.Address)
+	}).structEntry(namespaceMooring, func(w wire) wire {
+		return w.stringEntry(keyReplica, a.replica).stringEntry(keyLease, strconv.FormatUint(lease, 10)).
+			stringEntry("worker", worker).stringEntry("reason", rt.Reason.String())
+	}).asMetadata()
 }
 
 // set overwrites a header. Only raw_value: a value in both fields is an error to

@@ -11,6 +11,8 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	filterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"mooring/internal/fleet"
 	"mooring/routing"
@@ -110,14 +112,15 @@ func TestAnswerSetsAndRemovesHeaders(t *testing.T) {
 	for _, tt := range tests {
 		a := newAnswers(&Config{ReplicaID: 1<<64 - 1, DestinationHeader: tt.header})
 		p := a.pin(&routing.Route{Target: tt.target, Ranks: tt.ranks, Address: "1.2.3.4:5", Reason: routing.Bound}, 42)
+		common, metadata := decoded(p.common), decoded(p.metadata)
 		var set []string
-		for _, h := range p.common.GetHeaderMutation().GetSetHeaders() {
+		for _, h := range common.GetHeaderMutation().GetSetHeaders() {
 			set = append(set, h.GetHeader().GetKey()+"="+string(h.GetHeader().GetRawValue()))
 		}
 		if got := strings.Join(set, " "); got != tt.set {
 			t.Errorf("%s: set %q, want %q", tt.name, got, tt.set)
 		}
-		removed := p.common.GetHeaderMutation().GetRemoveHeaders()
+		removed := common.GetHeaderMutation().GetRemoveHeaders()
 		for _, name := range append(neverPassed(), tt.removed...) {
 			if !slices.Contains(removed, name) {
 				t.Errorf("%s: %s is not removed", tt.name, name)
@@ -126,13 +129,39 @@ func TestAnswerSetsAndRemovesHeaders(t *testing.T) {
 		if len(removed) != len(neverPassed())+len(tt.removed) {
 			t.Errorf("%s: removed %v", tt.name, removed)
 		}
-		text, err := json.Marshal(p.metadata.AsMap())
+		text, err := json.Marshal(metadata.AsMap())
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := `{"envoy.lb":{"x-gateway-destination-endpoint":"1.2.3.4:5"},"mooring":{"lease":"42","reason":"bound","replica":"18446744073709551615","worker":"` + tt.target.Worker.String() + `"}}`
 		if string(text) != want {
 			t.Errorf("%s: metadata %s, want %s", tt.name, text, want)
+		}
+	}
+}
+
+// What is written straight in its encoded form is, byte for byte but for the
+// order of fields, what the library writes.
+func TestWire(t *testing.T) {
+	long := strings.Repeat("l", 300) // its length takes two bytes
+	tests := []struct {
+		name string
+		got  proto.Message
+		want proto.Message
+	}{
+		{"headers", wire(nil).message(fieldMutation, func(w wire) wire { return w.set("a", long).remove("b").set("c", "d") }).asCommon(),
+			&extprocv3.CommonResponse{HeaderMutation: &extprocv3.HeaderMutation{SetHeaders: []*corev3.HeaderValueOption{set("a", long), set("c", "d")}, RemoveHeaders: []string{"b"}}}},
+		{"no headers", wire(nil).message(fieldMutation, func(w wire) wire { return w }).asCommon(), &extprocv3.CommonResponse{HeaderMutation: &extprocv3.HeaderMutation{}}},
+		{"metadata", wire(nil).structEntry("n", func(w wire) wire { return w.stringEntry("k", long).stringEntry("l", "") }).stringEntry("s", "v").asMetadata(),
+			must[*structpb.Struct](t)(structpb.NewStruct(map[string]any{"n": map[string]any{"k": long, "l": ""}, "s": "v"}))},
+		{"no metadata", wire(nil).asMetadata(), &structpb.Struct{}},
+	}
+	for _, tt := range tests {
+		if got := decoded(tt.got); !proto.Equal(got, tt.want) {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
+		if got, want := proto.Size(tt.got), proto.Size(tt.want); got != want {
+			t.Errorf("%s: %d bytes, want %d", tt.name, got, want)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func serve(t testing.TB, change func(*Config)) *served {
 	g := grpc.NewServer(ServerOptions(r.server.cfg)...)
 	r.server.Register(g)
 	done := make(chan error, 1)
-	go func() { done <- g.Serve(listener) }()
+	go func() { done <- g.Serve(r.server.Listener(listener)) }()
 	conn, err := grpc.NewClient("passthrough:///bufconn", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
 	if err != nil {

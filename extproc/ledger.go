@@ -25,6 +25,7 @@ type lease struct {
 	route    *routing.Route
 	key      joinKey
 	since    time.Time
+	via      *connection   // over which it was picked; nil if not known
 	unloaded bool          // no longer in the load figures
 	same     *lease        // an older lease of the same HTTP request
 	place    *list.Element // in the ledger's order
@@ -57,9 +58,10 @@ func newLedger(first uint64, limit int, m *metrics) *ledger {
 	return l
 }
 
-// add takes over rt and returns the number that its end will be reported under.
-// False: the end was reported already, and rt is released.
-func (l *ledger) add(rt *routing.Route, key joinKey) (id uint64, alive bool) {
+// add takes over rt, which was picked over via, and returns the number that its
+// end will be reported under. False: the end was reported already, and rt is
+// released.
+func (l *ledger) add(rt *routing.Route, key joinKey, via *connection) (id uint64, alive bool) {
 	now := time.Now()
 	l.mu.Lock()
 	if outcome, over := l.mu.recent.take(key); over {
@@ -68,7 +70,7 @@ func (l *ledger) add(rt *routing.Route, key joinKey) (id uint64, alive bool) {
 		rt.Release(outcome)
 		return 0, false
 	}
-	e := &lease{id: l.mu.next, route: rt, key: key, since: now}
+	e := &lease{id: l.mu.next, route: rt, key: key, since: now, via: via}
 	l.mu.next++
 	l.mu.leases[e.id] = e
 	e.place = l.mu.order.PushBack(e)
@@ -140,6 +142,27 @@ func (l *ledger) expire(cutoff time.Time) {
 		l.removeLocked(e)
 		l.mu.Unlock()
 		l.release(e, affinity.Completed, byExpiry)
+	}
+}
+
+// orphan ends the leases that were picked over connections which are lost.
+func (l *ledger) orphan(lost map[*connection]bool) {
+	if len(lost) == 0 {
+		return
+	}
+	l.mu.Lock()
+	var orphans []*lease
+	for _, e := range l.mu.leases {
+		if lost[e.via] {
+			orphans = append(orphans, e)
+		}
+	}
+	for _, e := range orphans {
+		l.removeLocked(e)
+	}
+	l.mu.Unlock()
+	for _, e := range orphans {
+		l.release(e, affinity.Completed, byOrphaning)
 	}
 }
 

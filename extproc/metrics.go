@@ -14,6 +14,7 @@ const (
 	byStream     = "stream"
 	byExpiry     = "expiry"
 	byEviction   = "eviction"
+	byOrphaning  = "orphaning" // the connection of the pick was lost
 	byFailedSend = "failed_send"
 )
 

@@ -64,7 +64,7 @@ func (x *exchange) pick() step {
 	case err != nil:
 		return x.machine.refuse(err)
 	}
-	if x.lease, x.leased = x.ledger.add(rt, x.key); !x.leased {
+	if x.lease, x.leased = x.ledger.add(rt, x.key, pickedOver(x.stream.Context())); !x.leased {
 		x.leave() // the request is over: its end was reported before its pick
 		return step{}
 	}

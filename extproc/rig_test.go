@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"mooring/affinity"
 	"mooring/internal/fleet"
@@ -150,10 +151,24 @@ func (p *pipe) Send(r *extprocv3.ProcessingResponse) error {
 	if p.ctx.Err() != nil {
 		return p.ctx.Err()
 	}
+	sent := decoded(r)
 	p.mu.Lock()
-	p.out = append(p.out, r)
+	p.out = append(p.out, sent)
 	p.mu.Unlock()
 	return nil
+}
+
+// decoded returns what the other side makes of m, once it went over the wire.
+func decoded[M proto.Message](m M) M {
+	raw, err := proto.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
+	out := m.ProtoReflect().New().Interface().(M)
+	if err := proto.Unmarshal(raw, out); err != nil {
+		panic(err)
+	}
+	return out
 }
 
 // take returns the answers that have come since it was last called.

@@ -11,6 +11,7 @@ import (
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 
 	"github.com/cockroachdb/datadriven"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"mooring/routing"
 )
@@ -90,7 +91,7 @@ func (s *script) do(t *testing.T, words []string) string {
 	case "examined":
 		return show(s.m.examined(len(args) > 0 && args[0] == "needs"))
 	case "decided":
-		return show(s.m.decided(pin{common: &extprocv3.CommonResponse{HeaderMutation: &extprocv3.HeaderMutation{RemoveHeaders: []string{"x"}}}, metadata: structOf(nil).GetStructValue()}))
+		return show(s.m.decided(pin{common: &extprocv3.CommonResponse{HeaderMutation: &extprocv3.HeaderMutation{RemoveHeaders: []string{"x"}}}, metadata: &structpb.Struct{}}))
 	case "refused":
 		return show(s.m.refuse(&routing.Error{Kind: routing.UnknownModel, Reason: routing.NoModel, Message: "no"}))
 	case "state":

@@ -36,15 +36,16 @@ func readinessServices() []string {
 type Server struct {
 	extprocv3.UnimplementedExternalProcessorServer
 
-	router  *routing.Router
-	cfg     Config
-	metrics *metrics
-	tracer  trace.Tracer
-	answers *answers
-	held    *budget
-	ledger  *ledger
-	reports reports
-	health  *health.Server
+	router   *routing.Router
+	cfg      Config
+	metrics  *metrics
+	tracer   trace.Tracer
+	answers  *answers
+	held     *budget
+	ledger   *ledger
+	reports  reports
+	gateways *gateways
+	health   *health.Server
 
 	ready    atomic.Bool
 	live     atomic.Int64 // open ext_proc streams
@@ -71,6 +72,7 @@ func New(router *routing.Router, cfg Config) (*Server, error) {
 		answers:  newAnswers(&cfg),
 		held:     &budget{limit: cfg.MaxBufferedBytes},
 		ledger:   newLedger(cfg.FirstLease, cfg.MaxLeases, m),
+		gateways: newGateways(),
 		health:   health.NewServer(),
 		tracer:   cfg.Tracing.Tracer(tracerName),
 		epoch:    time.Now(),
@@ -138,6 +140,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 func (s *Server) tick(now time.Time) {
 	s.ledger.expire(now.Add(-s.cfg.MaxRequestTime))
+	s.ledger.orphan(s.gateways.orphaned(now.Add(-orphanAfter)))
 	if s.cfg.End == AccessLog && s.reports.silent(now) {
 		s.metrics.unloaded.Add(float64(s.ledger.unload(now.Add(-unloadAfter))))
 	}
