@@ -136,7 +136,7 @@ func (r *replica) run(ctx context.Context) error {
 	g.Go(func() error { return r.sessions.Run(parts) })
 	g.Go(func() error { return r.filter.Run(parts) })
 	g.Go(func() error { return r.watch(parts) })
-	g.Go(func() error { return r.grpc.Serve(r.extprocListener) })
+	g.Go(func() error { return r.grpc.Serve(r.filter.Listener(r.extprocListener)) })
 	g.Go(func() error { return admin.Serve(parts, r.adminListener, r.adminHandler()) })
 	g.Go(func() error { r.becomeReady(parts); return nil })
 	g.Go(func() error {
