@@ -19,6 +19,7 @@ const maxPiece = 62_000
 const (
 	headerDestination = "x-gateway-destination-endpoint"
 	headerServed      = "x-gateway-destination-endpoint-served"
+	headerSubset      = "x-gateway-destination-endpoint-subset"
 	headerWorker      = "x-dynamo-worker-instance-id"
 	headerRank        = "x-dynamo-dp-rank"
 	headerVLLMRank    = "x-data-parallel-rank" // vLLM's own, for engines that have ranks
@@ -36,7 +37,7 @@ type metadata = *structpb.Struct
 // that the answer never sets.
 func neverPassed() []string {
 	return []string{
-		headerServed, "x-gateway-destination-endpoint-subset", "x-mooring-worker", "x-mooring-reason",
+		headerServed, headerSubset, "x-mooring-worker", "x-mooring-reason",
 		"x-worker-instance-id", "x-dp-rank",
 		"x-dynamo-prefill-instance-id", "x-prefill-instance-id", "x-dynamo-prefill-dp-rank", "x-prefill-dp-rank",
 	}

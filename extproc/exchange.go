@@ -38,6 +38,7 @@ type exchange struct {
 	req      routing.Request
 	encoding string
 	key      joinKey
+	subset   subset          // whom the gateway allows
 	route    *routing.Route  // the pick; nil before
 	lease    uint64          // its number in the ledger
 	leased   bool            // the ledger has the route; before, it is ours to release

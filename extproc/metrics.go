@@ -43,6 +43,7 @@ const (
 	oddSend       = "send_error"
 	oddStalled    = "stalled"
 	oddExpired    = "expired"
+	oddSubset     = "unreadable_subset"
 )
 
 type metrics struct {

@@ -68,5 +68,6 @@ func (x *exchange) log() {
 	x.cfg.Logger.LogAttrs(context.Background(), slog.LevelDebug, "request",
 		slog.String("reason", x.line.reason), slog.Int("code", x.line.code), slog.String("session", session),
 		slog.String("partition", partition), slog.String("worker", worker), slog.Uint64("lease", x.lease),
-		slog.Duration("pick", x.line.pick), slog.Int("body_bytes", x.line.body))
+		slog.Duration("pick", x.line.pick), slog.Int("body_bytes", x.line.body),
+		slog.Bool("restricted", x.req.Restricted), slog.Int("subset", len(x.req.Subset)))
 }

@@ -27,6 +27,7 @@ func (x *exchange) identify(m *extprocv3.ProcessingRequest) {
 		x.key.start = start.UnixNano()
 	}
 	x.key.id = attributes["request.id"].GetStringValue()
+	x.subset = readSubset(m.GetMetadataContext())
 	x.startSpan(m)
 }
 
@@ -38,6 +39,7 @@ func (x *exchange) examine() step {
 	if x.req, err = x.router.ReadHeaders(values); err != nil {
 		return x.machine.refuse(refusalOf(err))
 	}
+	x.restrict()
 	if x.key.id == "" {
 		x.key.id = x.req.ID
 	}
@@ -49,6 +51,18 @@ func (x *exchange) examine() step {
 		x.encoding = strings.Join(values("content-encoding"), ",")
 	}
 	return x.machine.examined(needsBody)
+}
+
+// restrict keeps the request within the gateway's subset.
+func (x *exchange) restrict() {
+	x.req.Restricted, x.req.Subset = x.subset.restricted, x.subset.addresses
+	if !x.subset.unreadable {
+		return
+	}
+	x.metrics.oddities.WithLabelValues(oddSubset).Inc()
+	if x.complain.due(oddSubset, time.Now()) {
+		x.cfg.Logger.Warn("the gateway's subset of endpoints cannot be read; what is unreadable allows nobody", "namespace", namespaceSubset)
+	}
 }
 
 // pick decides. It gives up as soon as the client has left.

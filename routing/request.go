@@ -21,7 +21,9 @@ type Request struct {
 
 	Explicit fleet.Target // the worker that the client names; zero for none
 
-	// Subset, if Restricted, holds the only addresses that the gateway allows.
+	// Subset, if Restricted, holds the only workers that the gateway allows, in
+	// ascending order: addresses as workers have them, or their part before the
+	// port, which allows every port.
 	Subset     []string
 	Restricted bool
 

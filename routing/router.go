@@ -3,6 +3,7 @@ package routing
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -203,7 +204,15 @@ func allowed(view *fleet.View, req *Request, t fleet.Target) bool {
 		return true
 	}
 	w, ok := view.Worker(t.Worker)
-	return ok && slices.Contains(req.Subset, w.Address)
+	if !ok {
+		return false
+	}
+	if _, named := slices.BinarySearch(req.Subset, w.Address); named {
+		return true
+	}
+	host, _, err := net.SplitHostPort(w.Address)
+	_, named := slices.BinarySearch(req.Subset, host)
+	return err == nil && named
 }
 
 // checkExplicit refuses a named target that does not exist where the request

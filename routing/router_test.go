@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -371,13 +372,13 @@ func TestTheGatewaysSubsetIsKept(t *testing.T) {
 	within := func(session string, addresses ...string) (*routing.Route, error) {
 		return r.router.Route(ctx, &routing.Request{Session: session, Group: fleet.DefaultName, Restricted: true, Subset: addresses})
 	}
-	for i := range 20 {
-		rt, err := within(fmt.Sprint("s", i), "10.0.0.2:8000")
+	for i, address := range slices.Repeat([]string{"10.0.0.2:8000", "10.0.0.2"}, 10) {
+		rt, err := within(fmt.Sprint("s", i), address)
 		if err != nil || rt.Target.Worker != 2 {
 			t.Fatalf("got %+v, %v; want worker 2", rt, err)
 		}
 	}
-	for _, addresses := range [][]string{{"10.0.0.1:8000"}, {}} {
+	for _, addresses := range [][]string{{"10.0.0.1:8000"}, {"10.0.0.1", "10.0.0.2:8001", "10.0.0.20"}, {}} {
 		_, err := within("s0", addresses...)
 		var refused *routing.Error
 		if !errors.As(err, &refused) || refused.Reason != routing.Subset || refused.Kind != routing.Unavailable {
