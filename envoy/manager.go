@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"math"
 	"time"
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
@@ -16,7 +17,7 @@ const (
 	// have open.
 	maxStreams = 1024
 	// clientStreamWindow and clientConnectionWindow bound what one client can
-	// make Envoy hold while nobody reads it.
+	// make Envoy hold while nobody reads it: of one request, and in all.
 	clientStreamWindow     = 1 << 20
 	clientConnectionWindow = 16 << 20
 	// headersTimeout ends a connection that sends its headers drop by drop.
@@ -50,8 +51,8 @@ func makeManager(listener, cluster string, cfg Config) (*managerv3.HttpConnectio
 		},
 		Http2ProtocolOptions: &corev3.Http2ProtocolOptions{
 			MaxConcurrentStreams:        number(maxStreams),
-			InitialStreamWindowSize:     number(clientStreamWindow),
-			InitialConnectionWindowSize: number(clientConnectionWindow),
+			InitialStreamWindowSize:     number(uploadWindow(cfg)),
+			InitialConnectionWindowSize: number(max(clientConnectionWindow, uploadWindow(cfg))),
 		},
 		RequestHeadersTimeout: seconds(headersTimeout),
 		RequestTimeout:        seconds(requestTimeout(cfg)),
@@ -74,6 +75,16 @@ func makeUpgrades(cfg Config) []*managerv3.HttpConnectionManager_UpgradeConfig {
 		return nil
 	}
 	return []*managerv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}}
+}
+
+// uploadWindow is how much of one request's body Envoy takes ahead. Over HTTP/2
+// that is also what it buffers at most, whatever the listener's buffer limit: a
+// body that is buffered whole must fit.
+func uploadWindow(cfg Config) uint32 {
+	if cfg.BodyMode == Buffered {
+		return min(max(clientStreamWindow, bufferLimit(cfg)), math.MaxInt32)
+	}
+	return clientStreamWindow
 }
 
 // requestTimeout is how long a request may take until it has passed Mooring:
