@@ -43,7 +43,7 @@ type exchange struct {
 	lease    uint64          // its number in the ledger
 	leased   bool            // the ledger has the route; before, it is ours to release
 	answered bool            // the pick or a refusal was sent
-	span     trace.Span      // of the request; nil before its first message
+	span     trace.Span      // of the request; nil before its first message and without tracing
 	traced   context.Context // ctx with span
 	left     bool            // we ended the stream, before the response did
 	line     line

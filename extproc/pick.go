@@ -90,7 +90,7 @@ func (x *exchange) pick() step {
 }
 
 func (x *exchange) decide() (*routing.Route, *routing.Error) {
-	_, span := x.tracer.Start(x.traced, "pick")
+	span := x.startPickSpan()
 	defer span.End()
 	if body, ok := x.machine.body(); ok {
 		x.line.body = len(body)

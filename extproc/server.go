@@ -39,7 +39,7 @@ type Server struct {
 	router   *routing.Router
 	cfg      Config
 	metrics  *metrics
-	tracer   trace.Tracer
+	tracer   trace.Tracer // nil: there are no spans
 	answers  *answers
 	held     *budget
 	ledger   *ledger
@@ -74,9 +74,11 @@ func New(router *routing.Router, cfg Config) (*Server, error) {
 		ledger:   newLedger(cfg.FirstLease, cfg.MaxLeases, m),
 		gateways: newGateways(),
 		health:   health.NewServer(),
-		tracer:   cfg.Tracing.Tracer(tracerName),
 		epoch:    time.Now(),
 		draining: make(chan struct{}), closing: make(chan struct{}), changed: make(chan struct{}, 1),
+	}
+	if cfg.Tracing != nil {
+		s.tracer = cfg.Tracing.Tracer(tracerName)
 	}
 	if err := m.register(cfg.Registerer, s.ledger.len); err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	grpcmeta "google.golang.org/grpc/metadata"
 
 	"mooring/affinity"
@@ -38,11 +39,9 @@ func (c carrier) Keys() []string { return nil }
 // headers, which the client put there, else none. A malformed one is none.
 func withParent(ctx context.Context, m *extprocv3.ProcessingRequest) context.Context {
 	var propagator propagation.TraceContext
-	if md, ok := grpcmeta.FromIncomingContext(ctx); ok {
-		with := propagator.Extract(ctx, carrier(md.Get))
-		if trace.SpanContextFromContext(with).IsValid() {
-			return with
-		}
+	with := propagator.Extract(ctx, carrier(func(name string) []string { return grpcmeta.ValueFromIncomingContext(ctx, name) }))
+	if trace.SpanContextFromContext(with).IsValid() {
+		return with
 	}
 	headers := m.GetRequestHeaders()
 	return propagator.Extract(ctx, carrier(func(name string) []string { return headerValues(headers, name) }))
@@ -51,14 +50,27 @@ func withParent(ctx context.Context, m *extprocv3.ProcessingRequest) context.Con
 // startSpan begins the span of the request: from its headers to the end of its
 // stream. close ends it.
 func (x *exchange) startSpan(m *extprocv3.ProcessingRequest) {
+	if x.tracer == nil {
+		x.traced = x.ctx
+		return
+	}
 	x.traced, x.span = x.tracer.Start(withParent(x.ctx, m), "mooring request", trace.WithSpanKind(trace.SpanKindServer))
+}
+
+// startPickSpan begins the span of the pick, a child of the request's.
+func (x *exchange) startPickSpan() trace.Span {
+	if x.tracer == nil {
+		return noop.Span{}
+	}
+	_, span := x.tracer.Start(x.traced, "pick")
+	return span
 }
 
 // endSpan says what became of the request. Spans hold no prompt text, and of the
 // session only its hash.
 func (x *exchange) endSpan() {
 	if x.span == nil {
-		return // nothing was received
+		return // nothing was received, or nobody traces
 	}
 	defer x.span.End()
 	if !x.span.IsRecording() {
