@@ -47,11 +47,15 @@ func FilterYAML(cfg Config) ([]byte, error) {
 		ResponseHeadersToAdd:    host.ResponseHeadersToAdd,
 		ResponseHeadersToRemove: host.ResponseHeadersToRemove,
 	}
+	where := "In the HTTP connection manager of your listener: put the filter into http_filters,\n" +
+		"right before envoy.filters.http.router, and merge the other keys. Without the access\n" +
+		"log Mooring does not learn when a response has ended."
+	if cfg.BodyMode == Buffered {
+		where += "\nBodies are buffered: the listener's per_connection_buffer_limit_bytes and, for HTTP/2,\n" +
+			"http2_protocol_options.initial_stream_window_size must hold a whole one."
+	}
 	return join(
-		piece{inManager, "In the HTTP connection manager of your listener: put the filter into http_filters,\n" +
-			"right before envoy.filters.http.router, and merge the other keys. Without the access\n" +
-			"log Mooring does not learn when a response has ended.\n" +
-			"In buffered mode the listener's per_connection_buffer_limit_bytes must hold a whole body."},
+		piece{inManager, where},
 		piece{inHost, "In the virtual host that serves the workers. The route may be narrower than \"/\";\n" +
 			"it must have no retry_policy, and the timeout must stay off."},
 	)
@@ -68,8 +72,14 @@ func ClusterYAML(cfg Config) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return join(piece{&bootstrapv3.Bootstrap_StaticResources{Clusters: clusters}, "In static_resources of your bootstrap: add these to clusters.\n" +
-		"The endpoints file and the TLS files are read on Envoy's machine."})
+	where := "In static_resources of your bootstrap: add these to clusters.\n" +
+		"The endpoints file and the TLS files are read on Envoy's machine."
+	if cfg.Attachment == OverrideHost {
+		where += "\nFor endpoints from a file Envoy demands that the bootstrap names it, as in\n" +
+			"node: {id: envoy, cluster: gateway}; and the file must exist when Envoy starts, so\n" +
+			"start Mooring first."
+	}
+	return join(piece{&bootstrapv3.Bootstrap_StaticResources{Clusters: clusters}, where})
 }
 
 // piece is a part of a message that the reader pastes, and where to.
