@@ -38,12 +38,17 @@ func makeManager(listener, cluster string, cfg Config) (*managerv3.HttpConnectio
 	if err != nil {
 		return nil, err
 	}
+	replies, err := makeLocalReplies()
+	if err != nil {
+		return nil, err
+	}
 	return &managerv3.HttpConnectionManager{
-		CodecType:      managerv3.HttpConnectionManager_AUTO,
-		StatPrefix:     listener,
-		RouteSpecifier: &managerv3.HttpConnectionManager_RouteConfig{RouteConfig: makeRoutes(cfg)},
-		HttpFilters:    filters,
-		AccessLog:      logs,
+		CodecType:        managerv3.HttpConnectionManager_AUTO,
+		StatPrefix:       listener,
+		RouteSpecifier:   &managerv3.HttpConnectionManager_RouteConfig{RouteConfig: makeRoutes(cfg)},
+		HttpFilters:      filters,
+		AccessLog:        logs,
+		LocalReplyConfig: replies,
 		CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{
 			// Names with underscores are legal and some clients use them; no
 			// name of ours has one, and nothing here turns "_" into "-".

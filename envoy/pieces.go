@@ -38,6 +38,7 @@ func FilterYAML(cfg Config) ([]byte, error) {
 	inManager := &managerv3.HttpConnectionManager{
 		HttpFilters:       manager.HttpFilters[:1],
 		AccessLog:         manager.AccessLog,
+		LocalReplyConfig:  manager.LocalReplyConfig,
 		RequestTimeout:    manager.RequestTimeout,
 		StreamIdleTimeout: manager.StreamIdleTimeout,
 	}
