@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"mooring/affinity"
@@ -9,7 +10,7 @@ import (
 
 // Route is a decision in force: where one request goes, the session lease that
 // it holds and the load that it is. Its fields are not changed after Route
-// returned it; Unload and Release are safe from any goroutine.
+// returned it; Unload, Release and ReleaseServed are safe from any goroutine.
 type Route struct {
 	Target    fleet.Target
 	Address   string // the worker's destination
@@ -44,11 +45,55 @@ func (rt *Route) Unload() {
 }
 
 // Release ends the route: the request is over, in the way that outcome says.
-// Only the first call counts.
-func (rt *Route) Release(outcome affinity.Outcome) {
+// Only the first call of Release or ReleaseServed counts.
+func (rt *Route) Release(outcome affinity.Outcome) { rt.ReleaseServed(outcome, "") }
+
+// ReleaseServed is Release by somebody who knows which address served the
+// request, written as Address is; "" if that is not known. If a worker answered
+// that was not picked, a soft binding follows the request there, and so does a
+// hard one whose own worker has gone since the pick. A request that failed, or
+// reached nobody, moves nothing.
+func (rt *Route) ReleaseServed(outcome affinity.Outcome, served string) {
 	if !rt.released.CompareAndSwap(false, true) {
 		return
 	}
 	rt.Unload()
+	answered := outcome == affinity.Completed || outcome == affinity.ClientAborted
+	if answered && served != "" && served != rt.Address {
+		rt.follow(served)
+	}
 	rt.lease.Release(outcome)
+}
+
+// follow tells the session table that the worker at an address served the request.
+func (rt *Route) follow(served string) {
+	if _, bound := rt.lease.Target(); !bound {
+		return
+	}
+	view := rt.router.live.View()
+	w, ok := view.WorkerAt(served)
+	if !ok || !slices.Contains(view.Members(rt.Partition), w) {
+		return // nobody whom a session of this partition can be bound to
+	}
+	target := rt.servedBy(w)
+	if rt.lease.Check(target) != nil {
+		return // a hard binding stays with its worker while that lives
+	}
+	// An error means that the session has been bound elsewhere meanwhile, which
+	// stands; the table counts it.
+	_ = rt.lease.Bind(target)
+}
+
+// servedBy returns what of w served the request. Whoever dispatches to another
+// worker than the picked one passes the request on as it is, with the picked
+// rank in its header.
+func (rt *Route) servedBy(w *fleet.Worker) fleet.Target {
+	switch {
+	case w.Ranks == 1:
+		return fleet.OnRank(w.ID, 0)
+	case rt.Ranks > 1 && rt.Target.Ranked && rt.Target.Rank < w.Ranks:
+		return fleet.OnRank(w.ID, rt.Target.Rank)
+	default:
+		return fleet.WorkerOnly(w.ID)
+	}
 }

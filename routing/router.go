@@ -72,15 +72,15 @@ func (r *Router) Route(ctx context.Context, req *Request) (*Route, error) {
 	return r.pinned(ctx, table, req, p)
 }
 
-// errForgotten says that a bound worker left the view after the session table
-// had found it alive.
-var errForgotten = errors.New("the bound worker was forgotten")
+// errDeparted says that a bound worker left after the session table had found
+// it alive.
+var errDeparted = errors.New("the bound worker has gone")
 
 // pinned routes a request by its session.
 func (r *Router) pinned(ctx context.Context, table *affinity.Table, req *Request, p fleet.Partition) (*Route, error) {
 	// Trying again helps if this request lost its turn to choose (somebody else
-	// has bound the session meanwhile, or is about to) and if the worker was
-	// forgotten in between.
+	// has bound the session meanwhile, or is about to) and if the worker left in
+	// between.
 	const attempts = 3
 	for range attempts {
 		lease, err := table.Acquire(ctx, req.Session, req.Explicit)
@@ -93,7 +93,7 @@ func (r *Router) pinned(ctx context.Context, table *affinity.Table, req *Request
 		rt := &Route{Partition: p, Session: req.Session, router: r, lease: lease}
 		if err := r.place(rt, req); err == nil {
 			return rt, nil
-		} else if rt.Release(affinity.NeverSent); !errors.Is(err, affinity.ErrInitialiserLost) && !errors.Is(err, errForgotten) {
+		} else if rt.Release(affinity.NeverSent); !errors.Is(err, affinity.ErrInitialiserLost) && !errors.Is(err, errDeparted) {
 			return nil, refusal(err)
 		}
 	}
@@ -107,8 +107,8 @@ func (r *Router) place(rt *Route, req *Request) error {
 	if !bound {
 		return r.bind(rt, req, view)
 	}
-	if _, ok := view.Worker(target.Worker); !ok {
-		return errForgotten
+	if !view.IsSchedulable(rt.Partition, target) {
+		return errDeparted
 	}
 	if !allowed(view, req, target) {
 		return r.leaveForSubset(rt, req, view)
