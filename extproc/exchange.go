@@ -129,9 +129,12 @@ func (x *exchange) run() error {
 			}
 		case x.outbox.handOver() <- x.outbox.next():
 			x.outbox.pop()
+		case err := <-x.outbox.results:
+			if err != nil {
+				return x.sendFailed(err)
+			}
+			x.outbox.sending = false
 			x.sent()
-		case err := <-x.outbox.failed:
-			return x.sendFailed(err)
 		case <-x.ctx.Done():
 			return x.gone()
 		case <-x.clock.C:
@@ -148,10 +151,13 @@ func (x *exchange) run() error {
 func (x *exchange) advance(s step) (done bool, err error) {
 	for {
 		x.note(s)
-		if err := x.outbox.put(x.ctx, s.send); err != nil {
+		taken, err := x.outbox.put(x.ctx, s.send)
+		// The pick comes first in its step: it may be sent although what is
+		// behind it is not.
+		x.answered = x.answered || taken > 0 && (x.leased || s.refusal != nil)
+		if err != nil {
 			return true, x.sendFailed(err)
 		}
-		x.answered = x.answered || x.leased || s.refusal != nil
 		x.sent()
 		switch s.next {
 		case nextReceive:

@@ -2,6 +2,7 @@ package extproc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -123,9 +124,13 @@ type pipe struct {
 	halt   chan struct{}                     // if not nil, Send blocks until it is closed
 	result chan error                        // what the handler returned
 
+	breakAfter int // if not 0, Send fails once it has sent that many
+
 	mu  sync.Mutex
 	out []*extprocv3.ProcessingResponse
 }
+
+var errBroken = errors.New("the connection broke")
 
 func (p *pipe) Context() context.Context { return p.ctx }
 
@@ -153,6 +158,10 @@ func (p *pipe) Send(r *extprocv3.ProcessingResponse) error {
 	}
 	sent := decoded(r)
 	p.mu.Lock()
+	if p.breakAfter > 0 && len(p.out) >= p.breakAfter {
+		p.mu.Unlock()
+		return errBroken
+	}
 	p.out = append(p.out, sent)
 	p.mu.Unlock()
 	return nil
