@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"mooring/envoy"
 	"mooring/internal/fleet"
@@ -149,7 +152,7 @@ func TestKeepEndpointsFollowsTheFleet(t *testing.T) {
 		live := fleet.NewLive(viewOf("10.0.0.1:80"))
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- envoy.KeepEndpoints(ctx, path, live, nil) }()
+		go func() { done <- envoy.KeepEndpoints(ctx, path, live, nil, nil) }()
 		for _, address := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"} {
 			live.Publish(viewOf(address + ":80"))
 			synctest.Wait()
@@ -172,15 +175,17 @@ func TestKeepEndpointsTriesAgain(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var log syncBuffer
+		registry := prometheus.NewRegistry()
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		live := fleet.NewLive(viewOf("10.0.0.1:80"))
-		go func() { done <- envoy.KeepEndpoints(ctx, path, live, slog.New(slog.NewTextHandler(&log, nil))) }()
+		go func() { done <- envoy.KeepEndpoints(ctx, path, live, slog.New(slog.NewTextHandler(&log, nil)), registry) }()
 		// Attempts at 0, 0.1, 0.3, 0.7, 1.5, 3.1 and 6.3 s, then every 5 s.
 		time.Sleep(21500 * time.Millisecond)
 		if n := strings.Count(log.String(), "not written"); n != 10 || !strings.Contains(log.String(), "failures=10 retry_in=5s") {
 			t.Errorf("%d attempts; the log:\n%s", n, log.String())
 		}
+		wantMetrics(t, registry, 10, 1)
 		live.Publish(viewOf("10.0.0.2:80")) // tried at once
 		synctest.Wait()
 		if n := strings.Count(log.String(), "not written"); n != 11 {
@@ -196,9 +201,28 @@ func TestKeepEndpointsTriesAgain(t *testing.T) {
 		if !strings.Contains(log.String(), "written again") || !strings.Contains(log.String(), "failures=11\n") {
 			t.Errorf("the log:\n%s", log.String())
 		}
+		wantMetrics(t, registry, 11, 0)
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+func wantMetrics(t *testing.T, registry *prometheus.Registry, failures, stale float64) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]float64)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			got[f.GetName()] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	want := map[string]float64{"mooring_envoy_endpoints_failures_total": failures, "mooring_envoy_endpoints_stale": stale}
+	if !maps.Equal(got, want) {
+		t.Errorf("metrics are %v, want %v", got, want)
+	}
 }

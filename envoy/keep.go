@@ -5,6 +5,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
 	"mooring/internal/fleet"
 )
 
@@ -17,33 +20,49 @@ const (
 
 // KeepEndpoints keeps the endpoints file at path in step with the fleet until
 // ctx ends, and then returns nil. It is the file's only writer. A write that
-// fails is repeated and logged with the number of failures since the last
-// success; requests to workers that Envoy does not know yet are 503s meanwhile.
-// A nil logger discards.
-func KeepEndpoints(ctx context.Context, path string, live *fleet.Live, logger *slog.Logger) error {
+// fails is repeated, logged and counted; requests to workers that Envoy does not
+// know yet are 503s meanwhile. A nil logger discards, and a nil registerer keeps
+// the metrics from being seen. The metrics are registered once: one call for
+// each registerer.
+func KeepEndpoints(ctx context.Context, path string, live *fleet.Live, logger *slog.Logger, registerer prometheus.Registerer) error {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	failures := 0
+	k := &keeper{path: path, logger: logger}
+	factory := promauto.With(registerer)
+	k.failed = factory.NewCounter(prometheus.CounterOpts{
+		Name: "mooring_envoy_endpoints_failures_total",
+		Help: "Attempts to write Envoy's endpoints file that failed.",
+	})
+	k.stale = factory.NewGauge(prometheus.GaugeOpts{
+		Name: "mooring_envoy_endpoints_stale",
+		Help: "1 while Envoy's endpoints file does not say what the fleet is, since it cannot be written.",
+	})
 	for {
 		view, changed := live.Snapshot()
-		if keepView(ctx, path, view, changed, &failures, logger) {
+		if k.keep(ctx, view, changed) {
 			return nil
 		}
 	}
 }
 
-// keepView writes one view and returns when it was replaced or, with true, when
-// ctx has ended.
-func keepView(ctx context.Context, path string, view *fleet.View, changed <-chan struct{}, failures *int, logger *slog.Logger) (ended bool) {
+// keeper writes one endpoints file. Owned by KeepEndpoints.
+type keeper struct {
+	path     string
+	logger   *slog.Logger
+	failed   prometheus.Counter
+	stale    prometheus.Gauge
+	failures int // since the last success
+}
+
+// keep writes one view and returns when it was replaced or, with true, when ctx
+// has ended.
+func (k *keeper) keep(ctx context.Context, view *fleet.View, changed <-chan struct{}) (ended bool) {
 	wait := firstRetry
 	for {
-		err := WriteEndpoints(path, view)
+		err := WriteEndpoints(k.path, view)
 		if err == nil {
-			if *failures > 0 {
-				logger.Info("envoy endpoints written again", "path", path, "failures", *failures)
-				*failures = 0
-			}
+			k.written()
 			select {
 			case <-changed:
 				return false
@@ -51,8 +70,7 @@ func keepView(ctx context.Context, path string, view *fleet.View, changed <-chan
 				return true
 			}
 		}
-		*failures++
-		logger.Error("envoy endpoints not written", "path", path, "error", err, "failures", *failures, "retry_in", wait.String())
+		k.notWritten(err, wait)
 		retry := time.NewTimer(wait)
 		select {
 		case <-retry.C:
@@ -65,4 +83,20 @@ func keepView(ctx context.Context, path string, view *fleet.View, changed <-chan
 			return true
 		}
 	}
+}
+
+func (k *keeper) written() {
+	if k.failures == 0 {
+		return
+	}
+	k.logger.Info("envoy endpoints written again", "path", k.path, "failures", k.failures)
+	k.failures = 0
+	k.stale.Set(0)
+}
+
+func (k *keeper) notWritten(err error, retryIn time.Duration) {
+	k.failures++
+	k.failed.Inc()
+	k.stale.Set(1)
+	k.logger.Error("envoy endpoints not written", "path", k.path, "error", err, "failures", k.failures, "retry_in", retryIn.String())
 }

@@ -130,7 +130,7 @@ func (r *replica) run(ctx context.Context) error {
 			r.close()
 			return fmt.Errorf("envoy.endpoints_file: %w", err)
 		}
-		g.Go(func() error { return envoy.KeepEndpoints(parts, file, r.discovery.Live(), r.logger) })
+		g.Go(func() error { return envoy.KeepEndpoints(parts, file, r.discovery.Live(), r.logger, r.registry) })
 	}
 	g.Go(func() error { return r.discovery.Run(parts) })
 	g.Go(func() error { return r.sessions.Run(parts) })
