@@ -15,7 +15,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 )
 
 // flushTimeout bounds how long the last spans may take to leave at the end.
@@ -23,11 +22,11 @@ const flushTimeout = 5 * time.Second
 
 // newTracing returns the tracer provider that the standard OTEL_* environment
 // variables ask for, and the function that flushes it. Without an OTLP endpoint
-// in the environment nothing is recorded, so that a Mooring that nobody told
+// in the environment there is none (nil), so that a Mooring that nobody told
 // about a collector does not look for one.
 func newTracing(ctx context.Context, serviceName string, logger *slog.Logger) (trace.TracerProvider, func() error, error) {
 	if !tracingWanted(os.Getenv) {
-		return noop.NewTracerProvider(), func() error { return nil }, nil
+		return nil, func() error { return nil }, nil
 	}
 	exporter, err := newExporter(ctx, os.Getenv)
 	if err != nil {
