@@ -82,7 +82,7 @@ func (a accessLog) take(entry *logdatav3.HTTPAccessLogEntry) string {
 		if refusedHere(entry) {
 			return entryForeign
 		}
-		e, ok := a.ledger.endRequest(keyOfEntry(entry), outcome)
+		e, ok := a.ledger.endRequest(keyOfEntry(entry), outcome, servedBy(c))
 		if !ok {
 			return entryForeign
 		}
@@ -100,7 +100,7 @@ func (a accessLog) take(entry *logdatav3.HTTPAccessLogEntry) string {
 	if err != nil {
 		return entryMalformed
 	}
-	e, ok := a.ledger.end(id, outcome, byAccessLog)
+	e, ok := a.ledger.endServed(id, outcome, servedBy(c), byAccessLog)
 	if !ok {
 		return entryUnknown
 	}

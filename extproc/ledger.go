@@ -88,9 +88,14 @@ func (l *ledger) add(rt *routing.Route, key joinKey, via *connection) (id uint64
 	return e.id, true
 }
 
-// end ends the lease of that number. False if it is unknown: it has ended
-// already, or never was.
+// end is endServed without knowing who served the request.
 func (l *ledger) end(id uint64, outcome affinity.Outcome, by string) (*lease, bool) {
+	return l.endServed(id, outcome, "", by)
+}
+
+// endServed ends the lease of that number, whose request was served by the worker
+// at an address. False if it is unknown: it has ended already, or never was.
+func (l *ledger) endServed(id uint64, outcome affinity.Outcome, served, by string) (*lease, bool) {
 	l.mu.Lock()
 	e, ok := l.mu.leases[id]
 	if ok {
@@ -100,13 +105,13 @@ func (l *ledger) end(id uint64, outcome affinity.Outcome, by string) (*lease, bo
 	if !ok {
 		return nil, false
 	}
-	l.release(e, outcome, by)
+	l.releaseServed(e, outcome, served, by)
 	return e, true
 }
 
 // endRequest ends every lease of an HTTP request. If there is none, the end is
 // remembered for a while: its pick may be on its way here.
-func (l *ledger) endRequest(key joinKey, outcome affinity.Outcome) (*lease, bool) {
+func (l *ledger) endRequest(key joinKey, outcome affinity.Outcome, served string) (*lease, bool) {
 	if !key.usable() {
 		return nil, false
 	}
@@ -124,7 +129,7 @@ func (l *ledger) endRequest(key joinKey, outcome affinity.Outcome) (*lease, bool
 	}
 	l.mu.Unlock()
 	for _, e := range all {
-		l.release(e, outcome, byJoin)
+		l.releaseServed(e, outcome, served, byJoin)
 	}
 	return newest, newest != nil
 }
@@ -216,9 +221,12 @@ func (l *ledger) removeLocked(e *lease) {
 }
 
 func (l *ledger) release(e *lease, outcome affinity.Outcome, by string) {
-	if e == nil {
-		return
+	if e != nil {
+		l.releaseServed(e, outcome, "", by)
 	}
+}
+
+func (l *ledger) releaseServed(e *lease, outcome affinity.Outcome, served, by string) {
 	l.metrics.ends.WithLabelValues(outcome.String(), by).Inc()
-	e.route.Release(outcome)
+	e.route.ReleaseServed(outcome, served)
 }
