@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+
 	"mooring/envoy"
 )
 
@@ -34,14 +36,18 @@ func kill(child *exec.Cmd) {
 }
 
 func startRigWithChild(t *testing.T, change func(*envoy.Config)) (*rig, *exec.Cmd) {
+	return startEditedRigWithChild(t, change, nil)
+}
+
+func startEditedRigWithChild(t *testing.T, change func(*envoy.Config), edit func(*bootstrapv3.Bootstrap)) (*rig, *exec.Cmd) {
 	address := "unix://" + filepath.Join(t.TempDir(), "s")
 	child := startChild(t, address)
-	return startRig(t, func(c *envoy.Config) {
+	return startEditedRig(t, func(c *envoy.Config) {
 		c.Listeners[0].ExtProc = address
 		if change != nil {
 			change(c)
 		}
-	}), child
+	}, edit), child
 }
 
 func TestKillDuringTheResponseHarmsNobody(t *testing.T) {

@@ -179,7 +179,9 @@ func TestKeepEndpointsTriesAgain(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		live := fleet.NewLive(viewOf("10.0.0.1:80"))
-		go func() { done <- envoy.KeepEndpoints(ctx, path, live, slog.New(slog.NewTextHandler(&log, nil)), registry) }()
+		go func() {
+			done <- envoy.KeepEndpoints(ctx, path, live, slog.New(slog.NewTextHandler(&log, nil)), registry)
+		}()
 		// Attempts at 0, 0.1, 0.3, 0.7, 1.5, 3.1 and 6.3 s, then every 5 s.
 		time.Sleep(21500 * time.Millisecond)
 		if n := strings.Count(log.String(), "not written"); n != 10 || !strings.Contains(log.String(), "failures=10 retry_in=5s") {

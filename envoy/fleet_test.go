@@ -28,7 +28,11 @@ func TestWorkerThatAppearsAndWorkerThatGoes(t *testing.T) {
 	eventually(t, "a worker that is in the file is served", func() bool {
 		return r.get("x-test-pick", fourth.address).seen.Worker == "four"
 	})
-	t.Logf("a new worker was served %v after its write", time.Since(began))
+	took := time.Since(began)
+	t.Logf("a new worker was served %v after its write", took)
+	if took > time.Second {
+		t.Errorf("a new worker was served only %v after its write: Mooring picks it after a second", took)
+	}
 
 	// A response that streams outlives its worker's removal.
 	resp := r.open(t.Context(), nil, fourth)

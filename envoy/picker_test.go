@@ -35,8 +35,12 @@ type picker struct {
 	release chan struct{} // closed: streams that hang go on
 
 	keepOpen atomic.Bool // Envoy is to send the response too
+	script   atomic.Pointer[func(*session) error]
 	freed    sync.Once
 }
+
+// play makes every stream from now on go as the script says.
+func (p *picker) play(script func(*session) error) { p.script.Store(&script) }
 
 // start is what a stream began with.
 type start struct {
@@ -90,6 +94,9 @@ type session struct {
 func (p *picker) Process(stream extprocv3.ExternalProcessor_ProcessServer) error {
 	defer func() { p.ends <- struct{}{} }()
 	s := &session{picker: p, stream: stream}
+	if script := p.script.Load(); script != nil {
+		return (*script)(s)
+	}
 	for {
 		m, err := stream.Recv()
 		if err != nil {

@@ -3,7 +3,9 @@ package envoy_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -11,11 +13,14 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	logdatav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"mooring/envoy"
 	"mooring/internal/envoyproc"
@@ -33,6 +38,7 @@ type rig struct {
 	server  *grpc.Server // the picker's; nil if the test brought its own
 	log     *syncBuffer
 	cfg     envoy.Config
+	edit    func(*bootstrapv3.Bootstrap) // what differs from the generated configuration; nil: nothing
 	workers []*worker
 	client  *http.Client
 	url     string
@@ -43,13 +49,21 @@ type worker struct {
 	*httptest.Server
 	name    string
 	address string
-	chunk   chan string // what /stream sends; closed: its end
+	chunk   chan string  // what /stream sends; closed: its end
+	tries   atomic.Int64 // of /flaky, whose first breaks off
 }
 
 func startRig(t *testing.T, change func(*envoy.Config), options ...grpc.ServerOption) *rig {
 	t.Helper()
+	return startEditedRig(t, change, nil, options...)
+}
+
+// startEditedRig also edits the generated configuration, to learn what Envoy
+// does with another one.
+func startEditedRig(t *testing.T, change func(*envoy.Config), edit func(*bootstrapv3.Bootstrap), options ...grpc.ServerOption) *rig {
+	t.Helper()
 	dir := t.TempDir()
-	r := &rig{picker: newPicker(), t: t, log: &syncBuffer{}, client: &http.Client{Transport: &http.Transport{}, Timeout: bound}}
+	r := &rig{picker: newPicker(), t: t, edit: edit, log: &syncBuffer{}, client: &http.Client{Transport: &http.Transport{}, Timeout: bound}}
 	t.Cleanup(r.client.CloseIdleConnections)
 	for _, name := range []string{"one", "two", "three"} {
 		r.workers = append(r.workers, startWorker(t, name))
@@ -81,7 +95,7 @@ func startRig(t *testing.T, change func(*envoy.Config), options ...grpc.ServerOp
 
 func (r *rig) startEnvoy() {
 	r.t.Helper()
-	bootstrap, err := envoy.BootstrapYAML(r.cfg)
+	bootstrap, err := r.bootstrap()
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -102,6 +116,18 @@ func (r *rig) startEnvoy() {
 		r.t.Fatal("no listener")
 	}
 	r.url = "http://" + address
+}
+
+func (r *rig) bootstrap() ([]byte, error) {
+	if r.edit == nil {
+		return envoy.BootstrapYAML(r.cfg)
+	}
+	b, err := envoy.Bootstrap(r.cfg)
+	if err != nil {
+		return nil, err
+	}
+	r.edit(b)
+	return protojson.Marshal(b)
 }
 
 func (r *rig) view(workers ...*worker) *fleet.View {
@@ -125,7 +151,9 @@ type seen struct {
 	Worker        string
 	Headers       http.Header
 	ContentLength int64
-	Body          int // bytes
+	Body          int    // bytes
+	SHA256        string // of the body, hex
+	Trailers      http.Header
 }
 
 func (w *worker) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
@@ -134,13 +162,28 @@ func (w *worker) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 		w.stream(rw, req)
 	case "/upgrade":
 		w.upgrade(rw)
+	case "/flaky":
+		if w.tries.Add(1) == 1 {
+			panic(http.ErrAbortHandler) // closes the connection without an answer
+		}
+		w.tell(rw, req)
+	case "/hints":
+		rw.Header().Set("Link", "</a>; rel=preload")
+		rw.WriteHeader(http.StatusEarlyHints)
+		rw.Header().Del("Link")
+		io.WriteString(rw, "{}")
 	case "/spoof":
 		rw.Header().Set("x-mooring-worker", "spoofed")
 		rw.Header().Set("x-mooring-reason", "spoofed")
 	default:
-		body, _ := io.ReadAll(req.Body)
-		json.NewEncoder(rw).Encode(seen{w.name, req.Header, req.ContentLength, len(body)})
+		w.tell(rw, req)
 	}
+}
+
+// tell answers with what the worker was sent.
+func (w *worker) tell(rw http.ResponseWriter, req *http.Request) {
+	body, _ := io.ReadAll(req.Body)
+	json.NewEncoder(rw).Encode(seen{w.name, req.Header, req.ContentLength, len(body), fmt.Sprintf("%x", sha256.Sum256(body)), req.Trailer})
 }
 
 // upgrade answers every line with the worker's name and the line.
