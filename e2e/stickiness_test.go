@@ -110,8 +110,8 @@ func isGone(t *testing.T, s *stack, c *conversation) {
 	if err := json.Unmarshal(r.body, &answer); err != nil || answer.Error.Code != "worker_gone" {
 		t.Errorf("body %s: want code worker_gone", r.body)
 	}
-	if r.header.Get("Retry-After") == "" {
-		t.Error("the refusal has no retry-after")
+	if r.header.Get("Retry-After") == "" || r.header.Get("X-Mooring-Reason") != "worker_gone" {
+		t.Errorf("retry-after %q, reason %q; want some, worker_gone", r.header.Get("Retry-After"), r.header.Get("X-Mooring-Reason"))
 	}
 }
 

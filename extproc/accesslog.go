@@ -78,10 +78,10 @@ func (a accessLog) take(entry *logdatav3.HTTPAccessLogEntry) string {
 	}
 	outcome := outcomeOf(c)
 	fields := c.GetMetadata().GetFilterMetadata()[namespaceMooring].GetFields()
+	if refusedHere(entry) {
+		return entryForeign
+	}
 	if fields == nil {
-		if refusedHere(entry) {
-			return entryForeign
-		}
 		e, ok := a.ledger.endRequest(keyOfEntry(entry), outcome, servedBy(c))
 		if !ok {
 			return entryForeign

@@ -143,7 +143,7 @@ func (s *envoysim) transgress(d *dice) error {
 	s.pipe.reset()
 	err := <-s.pipe.result
 	for _, r := range s.pipe.take() {
-		s.picked = s.picked || r.GetDynamicMetadata() != nil
+		s.picked = s.picked || r.GetImmediateResponse() == nil && r.GetDynamicMetadata() != nil
 		s.immediate = s.immediate || r.GetImmediateResponse() != nil
 	}
 	if err == nil && !s.picked && !s.immediate {

@@ -11,6 +11,8 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
+	"google.golang.org/protobuf/types/known/structpb"
+
 	"mooring/routing"
 )
 
@@ -78,7 +80,11 @@ func immediate(err *routing.Error) *extprocv3.ProcessingResponse {
 			Body:    text,
 			Details: detailsPrefix + err.Reason.String(),
 		},
-	}}
+	}, DynamicMetadata: &structpb.Struct{Fields: map[string]*structpb.Value{
+		namespaceMooring: structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+			"reason": structpb.NewStringValue(err.Reason.String()),
+		}}),
+	}}}
 }
 
 // minRetryAfter is what the kinds that a retry cures say if the refusal does not.

@@ -208,7 +208,7 @@ func showAnswer(r *extprocv3.ProcessingResponse) string {
 	case nil:
 		text = "override " + r.GetModeOverride().GetRequestBodyMode().String()
 	}
-	if r.GetDynamicMetadata() != nil {
+	if r.GetImmediateResponse() == nil && r.GetDynamicMetadata() != nil {
 		text += " with metadata"
 	}
 	return text

@@ -178,7 +178,7 @@ func (s *envoysim) answer(r *extprocv3.ProcessingResponse) {
 	if s.immediate {
 		s.failf("an answer after the immediate response: %s", showAnswer(r))
 	}
-	if r.GetDynamicMetadata() != nil {
+	if r.GetImmediateResponse() == nil && r.GetDynamicMetadata() != nil {
 		s.takePick(r)
 	}
 	switch a := r.GetResponse().(type) {
