@@ -40,7 +40,13 @@ func TestDiscoveryThatSaysTooMuchMovesNoSession(t *testing.T) {
 			s.write("workers.yaml", "[]\n")
 		}
 		eventually(t, 10*time.Second, fmt.Sprintf("%s: %d workers doubted", when, doubted), func() bool {
-			return s.metric("mooring_workers_doubted") == float64(doubted)
+			marked := 0
+			for _, w := range s.adminWorkers() {
+				if w.Doubted {
+					marked++
+				}
+			}
+			return s.metric("mooring_workers_doubted") == float64(doubted) && marked == doubted
 		})
 		workers := s.adminWorkers()
 		if len(workers) < len(all) || slices.ContainsFunc(workers, func(w adminWorker) bool { return w.State != "active" }) {

@@ -68,6 +68,7 @@ type adminWorker struct {
 	ID       string `json:"worker_id"`
 	Address  string
 	State    string
+	Doubted  bool
 	Sessions int
 	Live     int
 }

@@ -17,9 +17,10 @@ type workerJSON struct {
 	Group    string         `json:"group"`
 	Ranks    uint32         `json:"ranks"`
 	State    string         `json:"state"`
-	Since    time.Time      `json:"since"`    // when it entered its state
-	Sessions int            `json:"sessions"` // bound to it or to a rank of it
-	Live     int            `json:"live"`     // requests of this replica that run on it now
+	Since    time.Time      `json:"since"`            // when it entered its state
+	Doubted  bool           `json:"doubted,omitzero"` // its source lists it no more, which is not believed yet
+	Sessions int            `json:"sessions"`         // bound to it or to a rank of it
+	Live     int            `json:"live"`             // requests of this replica that run on it now
 }
 
 func (s *server) getWorkers(w http.ResponseWriter, _ *http.Request) error {
@@ -31,7 +32,7 @@ func (s *server) getWorkers(w http.ResponseWriter, _ *http.Request) error {
 	for i, worker := range all {
 		out.Workers[i] = workerJSON{
 			WorkerID: worker.ID, Address: worker.Address, Name: worker.Name, Models: worker.Models, Adapters: worker.Adapters,
-			Group: worker.Group, Ranks: worker.Ranks, State: worker.State.String(), Since: worker.Since.UTC(),
+			Group: worker.Group, Ranks: worker.Ranks, State: worker.State.String(), Since: worker.Since.UTC(), Doubted: worker.Doubted,
 			Sessions: sessions[worker.ID], Live: s.live(worker),
 		}
 	}

@@ -139,7 +139,9 @@ func merge(sources []*source) (map[fleet.WorkerID]listing, map[duplicate]bool) {
 	for _, s := range sources {
 		for id, a := range s.doubted {
 			if _, taken := all[id]; !taken {
-				all[id] = a.listing
+				l := a.listing
+				l.doubted = true
+				all[id] = l
 			}
 		}
 	}

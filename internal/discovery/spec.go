@@ -31,7 +31,8 @@ type Spec struct {
 // no memory with the source and is never changed.
 type listing struct {
 	Spec
-	place place
+	place   place
+	doubted bool // the source lists it no more, which is not believed yet
 }
 
 // place is where a worker's configured address points.
@@ -59,12 +60,12 @@ func newListing(s Spec) (listing, error) {
 	if s.ID == 0 {
 		s.ID = fleet.DeriveWorkerID(s.Address)
 	}
-	return listing{s, p}, nil
+	return listing{Spec: s, place: p}, nil
 }
 
 func (l listing) equal(m listing) bool {
 	return l.Address == m.Address && l.Group == m.Group && l.Ranks == m.Ranks && l.ID == m.ID && l.Drain == m.Drain &&
-		l.KVEvents == m.KVEvents && l.KVReplay == m.KVReplay && l.BlockSize == m.BlockSize &&
+		l.KVEvents == m.KVEvents && l.KVReplay == m.KVReplay && l.BlockSize == m.BlockSize && l.doubted == m.doubted &&
 		slices.Equal(l.Models, m.Models) && slices.Equal(l.Adapters, m.Adapters)
 }
 

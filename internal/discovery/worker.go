@@ -25,7 +25,7 @@ func (w *worker) inView() fleet.Worker {
 		ID: w.ID, Address: w.address, Name: w.Address,
 		Models: w.Models, Adapters: w.Adapters, Group: w.Group, Ranks: w.Ranks,
 		KVEvents: w.KVEvents, KVReplay: w.KVReplay, BlockSize: w.BlockSize,
-		State: w.state, Since: w.since,
+		State: w.state, Since: w.since, Doubted: w.doubted,
 	}
 }
 

@@ -55,8 +55,9 @@ type Worker struct {
 	KVReplay  string // ZeroMQ endpoint of rank 0's replay; empty: none
 	BlockSize int    // tokens per KV block; 0: learnt from its events
 
-	State State
-	Since time.Time // when it entered State
+	State   State
+	Since   time.Time // when it entered State
+	Doubted bool      // its source lists it no more, which is not believed yet
 }
 
 // Schedulable reports whether the worker takes new sessions and next turns.
