@@ -2,7 +2,6 @@ package zmqsock
 
 import (
 	"context"
-	"math/rand/v2"
 	"net"
 	"sync/atomic"
 	"time"
@@ -100,7 +99,7 @@ func (s *Subscriber) Stats() SubscriberStats {
 func (s *Subscriber) Run(ctx context.Context) error {
 	handed := make(chan struct{})
 	go func() { defer close(handed); s.handOver(ctx) }()
-	pause := time.Duration(0)
+	pauses := backoff{shortest: s.cfg.MinBackoff, longest: s.cfg.MaxBackoff}
 	for {
 		s.since = time.Time{}
 		before := s.received.Load()
@@ -109,10 +108,9 @@ func (s *Subscriber) Run(ctx context.Context) error {
 			err = endf(Stopped, "%w", context.Cause(ctx))
 		}
 		if s.received.Load() != before || (!s.since.IsZero() && time.Since(s.since) > s.cfg.MaxBackoff) {
-			pause = 0 // it worked: this is a new trouble
+			pauses.last = 0 // it worked: this is a new trouble
 		}
-		pause = min(max(2*pause, s.cfg.MinBackoff), s.cfg.MaxBackoff)
-		wait := pause - rand.N(pause/2+1)
+		wait := pauses.next()
 		s.lost(err, wait)
 		select {
 		case <-ctx.Done():
