@@ -19,7 +19,8 @@ type PublisherConfig struct {
 	// Default 2,000 messages, 8 MiB.
 	QueueMessages, QueueBytes int
 	// MaxMessage bounds a published message, all its frames together, in bytes.
-	// Default 64 MiB.
+	// A Subscriber with a lower limit is cut off by a larger message. Default
+	// 16 MiB, as there.
 	MaxMessage int
 	// MaxPeers bounds the subscribers, MaxPeersPerAddress those of one IP
 	// address; later ones are refused. Default 256 and 128. (All peers behind
@@ -47,7 +48,7 @@ type PublisherConfig struct {
 func (c PublisherConfig) withDefaults() (PublisherConfig, error) {
 	err := fill("publisher",
 		count{"QueueMessages", &c.QueueMessages, 2000}, count{"QueueBytes", &c.QueueBytes, 8 << 20},
-		count{"MaxMessage", &c.MaxMessage, 64 << 20}, count{"MaxPeers", &c.MaxPeers, 256},
+		count{"MaxMessage", &c.MaxMessage, 16 << 20}, count{"MaxPeers", &c.MaxPeers, 256},
 		count{"MaxPeersPerAddress", &c.MaxPeersPerAddress, 128}, count{"MaxHandshakes", &c.MaxHandshakes, 64},
 		count{"MaxTopics", &c.MaxTopics, 64}, count{"MaxTopic", &c.MaxTopic, 512})
 	if err != nil {

@@ -144,9 +144,11 @@ func (g *guard) frame() error {
 		return nil
 	}
 	body := make([]byte, size)
+	g.body = size // for the deadline: in mid-frame
 	if _, err := io.ReadFull(g.in, body); err != nil {
 		return err
 	}
+	g.body = 0
 	if err := g.asked.allow(time.Now()); err != nil {
 		return err
 	}

@@ -109,7 +109,7 @@ func big(n int) []byte {
 func TestPublishToLibzmq(t *testing.T) {
 	const heartbeat = 100 * time.Millisecond
 	reasons, logger := newEnds()
-	p := listen(t, zmqsock.PublisherConfig{Logger: logger, QueueMessages: 1 << 14, QueueBytes: 64 << 20})
+	p := listen(t, zmqsock.PublisherConfig{Logger: logger, MaxMessage: 64 << 20, QueueMessages: 1 << 14, QueueBytes: 64 << 20})
 	ours := subscribe(t, zmqsock.SubscriberConfig{Endpoint: p.Endpoint(), QueueMessages: 1 << 14, MaxMessage: 64 << 20, QueueBytes: 64 << 20})
 	peer := startPeer(t, "sub", p.Endpoint(), heartbeat)
 	join(t, p, ours, "ours")
