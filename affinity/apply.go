@@ -1,6 +1,7 @@
 package affinity
 
 import (
+	"mooring/internal/fleet"
 	"strconv"
 	"time"
 )
@@ -145,3 +146,20 @@ func (t *Table) AtReplicaLimit() bool { return t.entries.Load() >= 2*t.limit }
 
 // TTL returns the life of a binding that is not used again.
 func (t *Table) TTL() time.Duration { return t.rules.ttl }
+
+// Partition returns the partition whose sessions the table holds.
+func (t *Table) Partition() fleet.Partition { return t.partition }
+
+// Tables returns the tables of all partitions that the fleet's view has, and of
+// those that it had recently, in no order.
+func (r *Resolver) Tables() []*Table {
+	for _, p := range r.live.View().Partitions() {
+		r.Table(p)
+	}
+	return r.all()
+}
+
+// Schedulable reports whether a request could go to the target now.
+func (r *Resolver) Schedulable(p fleet.Partition, target fleet.Target) bool {
+	return r.live.View().IsSchedulable(p, target)
+}
