@@ -14,8 +14,8 @@ const (
 	repairPerSec  = 20_000
 	resendAfter   = time.Second
 	refusedFor    = time.Minute
-	wantAgain     = 500 * time.Millisecond // if something changed since the last want
-	wantUnchanged = 10 * time.Second       // if nothing did
+	wantAgain     = 500 * time.Millisecond  // if something changed since the last want
+	wantUnchanged = 6100 * time.Millisecond // if nothing did: at most 10 a minute
 )
 
 // compare looks at a peer's digest, and asks for what differs.
