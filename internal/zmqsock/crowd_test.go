@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -74,10 +75,15 @@ func TestThousandBadAnswers(t *testing.T) {
 	p := listen(t, zmqsock.PublisherConfig{})
 	good := subscribe(t, zmqsock.SubscriberConfig{Endpoint: p.Endpoint()})
 	join(t, p, good, "before")
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which would close what we forget
+	descriptors := open(t)
 	bad := subscribe(t, zmqsock.SubscriberConfig{Endpoint: "tcp://" + l.Addr().String(), MinBackoff: time.Microsecond, MaxBackoff: time.Microsecond})
 	receive(t, answered, "a thousand answers")
 	join(t, p, good, "after")
 	bad.stop()
+	if n := open(t); n > descriptors+5 {
+		t.Errorf("descriptors %d -> %d", descriptors, n)
+	}
 	l.Close()
 	if n := good.Stats().Connections; n != 1 {
 		t.Errorf("the good subscriber made %d connections", n)

@@ -21,7 +21,7 @@ import (
 
 // TestHostile runs testdata/hostile.txt: each case is one peer's bytes.
 func TestHostile(t *testing.T) {
-	const short = 150 * time.Millisecond
+	const short = 300 * time.Millisecond
 	reasons, logger := newEnds()
 	p := listen(t, zmqsock.PublisherConfig{HandshakeTimeout: short, StallTimeout: short, QueueBytes: 1 << 20, Logger: logger})
 	first := subscribe(t, zmqsock.SubscriberConfig{Endpoint: p.Endpoint(), Topics: []string{"n"}})
