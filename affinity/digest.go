@@ -1,7 +1,9 @@
 package affinity
 
 import (
+	"cmp"
 	"encoding/binary"
+	"slices"
 	"sync/atomic"
 
 	"github.com/zeebo/blake3"
@@ -94,7 +96,7 @@ type Record struct {
 }
 
 // Records returns the bindings and floors in the buckets for which want is true,
-// in no order. It looks at every entry, in small holds of one lock at a time.
+// ordered by their sums. It looks at every entry, in small holds of one lock at a time.
 func (t *Table) Records(want *[Buckets]bool) (recs []Record) {
 	now := t.now()
 	for i := range t.shards {
@@ -114,10 +116,12 @@ func (t *Table) Records(want *[Buckets]bool) (recs []Record) {
 			}})
 		}
 	})
+	slices.SortFunc(recs, func(a, b Record) int { return cmp.Compare(a.Sum, b.Sum) })
 	return recs
 }
 
-// InUse returns the bindings that have leases now, with their full life.
+// InUse returns the bindings that have leases now, with their full life, ordered
+// by session.
 func (t *Table) InUse() (events []Event) {
 	now := t.now()
 	for i := range t.shards {
@@ -130,6 +134,7 @@ func (t *Table) InUse() (events []Event) {
 			}
 		})
 	}
+	slices.SortFunc(events, func(a, b Event) int { return cmp.Compare(a.Session, b.Session) })
 	return events
 }
 

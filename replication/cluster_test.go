@@ -3,6 +3,7 @@ package replication_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -146,25 +147,31 @@ func (r *replica) records() map[uint64]affinity.Record {
 	return recs
 }
 
-// differing returns the records that only some of the replicas hold.
-func (c *cluster) differing() map[uint64]affinity.Record {
-	holders, recs, up := make(map[uint64]int), make(map[uint64]affinity.Record), 0
-	for _, r := range c.replicas {
-		if r.down {
-			continue
-		}
-		up++
-		for sum, rec := range r.records() {
-			holders[sum]++
-			recs[sum] = rec
-		}
-	}
-	for sum, n := range holders {
-		if n == up {
-			delete(recs, sum)
+// lack is a record that a replica does not hold while another does.
+type lack struct {
+	sum     uint64
+	replica int
+}
+
+// differing returns the records that only some of the replicas hold, by who
+// lacks them.
+func (c *cluster) differing() map[lack]affinity.Record {
+	all, held := make(map[uint64]affinity.Record), make([]map[uint64]affinity.Record, len(c.replicas))
+	for i, r := range c.replicas {
+		if !r.down {
+			held[i] = r.records()
+			maps.Copy(all, held[i])
 		}
 	}
-	return recs
+	lacks := make(map[lack]affinity.Record)
+	for i, r := range c.replicas {
+		for sum, rec := range all {
+			if _, ok := held[i][sum]; !ok && !r.down {
+				lacks[lack{sum, i}] = rec
+			}
+		}
+	}
+	return lacks
 }
 
 // check returns what must never be.
@@ -193,34 +200,22 @@ func (c *cluster) check() error {
 
 // converged returns an error unless all replicas that are up agree.
 func (c *cluster) converged() error {
-	before := c.differing()
-	if len(before) > 0 && c.ttl <= time.Minute {
-		// What expires at one replica first is repaired at the next digest, or
-		// ends: only what differs for longer than a period is a failure.
-		c.run(8 * time.Second)
-		for sum := range c.differing() {
-			if _, still := before[sum]; !still {
-				delete(before, sum)
-			}
-		}
-		now := c.differing()
-		for sum := range before {
-			if _, still := now[sum]; !still {
-				delete(before, sum)
-			}
+	lacks := c.differing()
+	if len(lacks) > 0 && c.ttl <= time.Minute {
+		// What expires at one replica before another is repaired at the next
+		// digest, or ends everywhere: to lack it for longer is a failure.
+		for range 8 {
+			c.run(time.Second)
+			now := c.differing()
+			maps.DeleteFunc(lacks, func(l lack, _ affinity.Record) bool { _, still := now[l]; return !still })
 		}
 	}
-	if len(before) > 0 {
-		var b strings.Builder
-		for _, rec := range before {
-			fmt.Fprintf(&b, "\n  %v %q %v %d/%d life %v at", rec.Kind, rec.Session, rec.Target, rec.Sequence, rec.WriterID, rec.Life)
-			for i, r := range c.replicas {
-				if _, ok := r.records()[rec.Sum]; ok {
-					fmt.Fprintf(&b, " %d", i)
-				}
-			}
-		}
-		return fmt.Errorf("replicas differ in %d records:%s", len(before), b.String())
+	if len(lacks) == 0 {
+		return nil
 	}
-	return nil
+	var b strings.Builder
+	for l, rec := range lacks {
+		fmt.Fprintf(&b, "\n  replica %d lacks %v %q %v %d/%d life %v", l.replica, rec.Kind, rec.Session, rec.Target, rec.Sequence, rec.WriterID, rec.Life)
+	}
+	return fmt.Errorf("replicas differ in %d records:%s", len(lacks), b.String())
 }

@@ -2,6 +2,8 @@ package replication
 
 import (
 	"encoding/binary"
+	"maps"
+	"slices"
 	"time"
 
 	"mooring/affinity"
@@ -93,7 +95,7 @@ func (c *Core) want(p *peer, table *affinity.Table, buckets []byte) {
 			m.Have = binary.BigEndian.AppendUint64(m.Have, sum)
 		}
 	}
-	for sum := range c.refused {
+	for _, sum := range slices.Sorted(maps.Keys(c.refused)) {
 		if len(m.Have) < 8*maxHave {
 			m.Have = binary.BigEndian.AppendUint64(m.Have, sum)
 		}

@@ -21,6 +21,9 @@ func TestReplicasConverge(t *testing.T) {
 	seeds, ops := uint64(36), 300
 	if os.Getenv("MOORING_LONG") != "" {
 		seeds, ops = 1000, 10_000
+		if os.Getenv("MOORING_LONG") == "some" {
+			ops = 300
+		}
 	}
 	for seed := range seeds {
 		if err := simulate(t, seed, ops, ""); err != nil {
