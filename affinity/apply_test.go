@@ -64,21 +64,23 @@ func (n *naiveReplica) holds(session string) (line string) {
 	return line
 }
 
-func (t *Table) held(session string) (line string) {
+// held returns what the table holds of a session, in the form of holds.
+func (t *Table) held(session string) string {
 	all := [Buckets]bool{}
 	for i := range all {
 		all[i] = true
 	}
+	var binding, floor string
 	for _, r := range t.Records(&all) {
 		switch {
 		case r.Session != session:
 		case r.Kind == EventUnpinned:
-			line += fmt.Sprintf(" floor %d/%d %v", r.Sequence, r.WriterID, r.Life)
+			floor = fmt.Sprintf(" floor %d/%d %v", r.Sequence, r.WriterID, r.Life)
 		default:
-			line += fmt.Sprintf(" %v %d/%d %v", r.Target, r.Sequence, r.WriterID, r.Life)
+			binding = fmt.Sprintf(" %v %d/%d %v", r.Target, r.Sequence, r.WriterID, r.Life)
 		}
 	}
-	return line
+	return binding + floor
 }
 
 // randomEvents collide often in sessions, versions and targets. A version that

@@ -219,3 +219,27 @@ func (s *simulation) wants() (n int) {
 	}
 	return n
 }
+
+// TestSuppressedRefreshIsSentLater uses a session again within the interval: the
+// peer must keep it for as long as the user does, which without the trailing edge
+// it does not.
+func TestSuppressedRefreshIsSentLater(t *testing.T) {
+	for rule, lacking := range map[string]int{"": 0, "leading-edge refresh": 1} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, 1, 2, 80*time.Second, rule)
+			c.run(time.Second)
+			for range 2 {
+				l, err := c.open(c.replicas[0], "s", 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l.Release(affinity.Completed)
+				c.run(5 * time.Second)
+			}
+			c.run(75*time.Second + 100*time.Millisecond - 5*time.Second)
+			if got := len(c.differing()); got != lacking {
+				t.Errorf("rule %q reverted: %d records differ, want %d", rule, got, lacking)
+			}
+		})
+	}
+}
