@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -202,22 +203,24 @@ func (d *decoder) skip(depth int) {
 // fields calls f for each pair of the map that is the whole payload. f reads the
 // value or returns false to have it skipped. A key that comes twice is refused:
 // readers that took the first would disagree with those that take the last.
-func (d *decoder) fields(f func(key string) bool) {
+func (d *decoder) fields(f func(key []byte) bool) {
 	if len(d.rest) > MaxPayload {
 		d.fail("too large")
 	}
-	seen := make(map[string]bool, 16)
+	seen := make([][]byte, 0, 16)
 	for n := d.mapLen(); n > 0 && d.err == nil; n-- {
 		if n > 64 {
 			d.fail("too many keys")
 			return
 		}
-		key := d.str()
-		if d.err == nil && seen[key] {
-			d.fail("a key that comes twice")
-			return
+		key := d.raw()
+		for _, k := range seen {
+			if d.err == nil && bytes.Equal(k, key) {
+				d.fail("a key that comes twice")
+				return
+			}
 		}
-		seen[key] = true
+		seen = append(seen, key)
 		if !f(key) {
 			d.skip(0)
 		}

@@ -58,8 +58,8 @@ const (
 func DecodeEvent(payload []byte) (e BindingEvent, err error) {
 	d := decoder{rest: payload}
 	var has required
-	d.fields(func(key string) bool {
-		switch key {
+	d.fields(func(key []byte) bool {
+		switch string(key) {
 		case "model_name":
 			e.ModelName, has = d.str(), has|hasModel
 		case "routing_group":
@@ -152,8 +152,8 @@ func AppendSync(b []byte, m *SyncMessage) []byte {
 func DecodeSync(payload []byte) (m SyncMessage, err error) {
 	d := decoder{rest: payload}
 	var model, group bool
-	d.fields(func(key string) bool {
-		switch key {
+	d.fields(func(key []byte) bool {
+		switch string(key) {
 		case "type":
 			m.Type = SyncType(d.str())
 		case "sender_id":

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,10 +17,13 @@ import (
 )
 
 // TestReplicasConverge runs random operations over a bad network, and then asks
-// for equality. MOORING_LONG=1 runs 1,000 seeds of 10,000 operations.
+// for equality. MOORING_LONG=1 runs 1,000 seeds of 10,000 operations;
+// a larger number as many seeds of 300.
 func TestReplicasConverge(t *testing.T) {
 	seeds, ops := uint64(36), 300
-	if os.Getenv("MOORING_LONG") != "" {
+	if n, err := strconv.ParseUint(os.Getenv("MOORING_LONG"), 10, 32); err == nil && n > 1 {
+		seeds = n
+	} else if os.Getenv("MOORING_LONG") != "" {
 		seeds, ops = 1000, 10_000
 	}
 	for seed := range seeds {
