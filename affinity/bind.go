@@ -14,6 +14,9 @@ import (
 // elsewhere meanwhile by an operator or by another request's failover: acquire
 // again) and ErrConflict (target is not what the request itself insisted on).
 //
+// If another replica bound the session meanwhile and its target can be scheduled
+// here, that binding wins over the choice, and Target returns it afterwards.
+//
 // With a bound target, it tells where the request was dispatched. Hard: another
 // target is ErrConflict and the binding stays; but if the bound worker has gone
 // since Acquire and WhenGone is Rebind, the session fails over to target, joining
@@ -98,8 +101,12 @@ func (l *Lease) bindTurnLocked(now instant, wall time.Time, target fleet.Target,
 		return ErrConflict
 	}
 	switch {
+	case e.hasTurn(l.revision) && e.keptWins(t.alive()) && admitsRequest(e.target, l.target):
+		e.yieldTurn()
+		l.holdLocked(e)
+		return nil
 	case e.hasTurn(l.revision):
-		v, err := t.mint(e.version, wall)
+		v, err := t.mint(t.known(e.session, e.version, now), wall)
 		if err != nil {
 			return err
 		}
@@ -153,7 +160,7 @@ func (l *Lease) followLocked(now instant, wall time.Time, target fleet.Target, f
 	if to == l.target || e.turn != nil || !e.isBound(l.revision) || e.version != l.version {
 		return nil
 	}
-	v, err := t.mint(e.version, wall)
+	v, err := t.mint(t.known(e.session, e.version, now), wall)
 	if err != nil {
 		return err
 	}
@@ -196,7 +203,7 @@ func (l *Lease) takeOverLocked(e *entry, now instant, wall time.Time, target fle
 		l.holdLocked(e)
 		return nil
 	}
-	v, err := t.mint(e.version, wall)
+	v, err := t.mint(t.known(e.session, e.version, now), wall)
 	if err != nil {
 		return err
 	}

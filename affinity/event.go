@@ -42,7 +42,7 @@ type Event struct {
 	Target   fleet.Target // zero for EventUnpinned
 	Sequence uint64
 	WriterID uint64
-	Life     time.Duration // what the binding has left at this moment; 0 for EventUnpinned
+	Life     time.Duration // what the binding, or the memory of the unpin, has left at this moment
 }
 
 // Entry describes one binding at one moment.

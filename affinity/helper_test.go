@@ -1,8 +1,10 @@
 package affinity
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"mooring/internal/fleet"
 )
@@ -78,4 +80,9 @@ func isBoundTo(tb testing.TB, l *Lease, want fleet.Target) {
 	if got, ok := l.Target(); !ok || got != want {
 		tb.Errorf("target = %v, %v; want %v", got, ok, want)
 	}
+}
+
+// contextWithin returns a context of the test that ends after d.
+func contextWithin(tb testing.TB, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(tb.Context(), d)
 }

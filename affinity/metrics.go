@@ -39,11 +39,12 @@ func (c moveCause) String() string {
 // metrics are the package's counters; the gauges are read from the tables when
 // somebody asks. All counters exist from the start, at zero.
 type metrics struct {
-	moves     [moveCauses]prometheus.Counter
-	expired   prometheus.Counter
-	unpinned  prometheus.Counter
-	neverSent prometheus.Counter
-	lost      prometheus.Counter
+	moves         [moveCauses]prometheus.Counter
+	expired       prometheus.Counter
+	unpinned      prometheus.Counter
+	neverSent     prometheus.Counter
+	lost          prometheus.Counter
+	floorsEvicted prometheus.Counter
 
 	refusedFull     prometheus.Counter
 	refusedInvalid  prometheus.Counter
@@ -76,6 +77,10 @@ func newMetrics() *metrics {
 			Name: "mooring_session_turns_lost_total",
 			Help: "Initialisers that chose no worker within the init timeout and lost their turn.",
 		}),
+		floorsEvicted: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "mooring_session_floors_evicted_total",
+			Help: "Unpins forgotten before their time because there are too many.",
+		}),
 		refusedFull:     refusals.WithLabelValues("full"),
 		refusedInvalid:  refusals.WithLabelValues("invalid"),
 		refusedConflict: refusals.WithLabelValues("conflict"),
@@ -89,7 +94,7 @@ func newMetrics() *metrics {
 	for c := moveWorkerGone; c < moveCauses; c++ {
 		m.moves[c] = moves.WithLabelValues(c.String())
 	}
-	m.all = []prometheus.Collector{moves, endings, refusals, m.lost, m.refusedTables}
+	m.all = []prometheus.Collector{moves, endings, refusals, m.lost, m.floorsEvicted, m.refusedTables}
 	return m
 }
 

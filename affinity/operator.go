@@ -69,7 +69,7 @@ func (t *Table) Query(session string, requested fleet.Target) (fleet.Target, boo
 		return fleet.Target{}, false, ErrConflict
 	case refusedTarget:
 		return fleet.Target{}, false, ErrWorkerGone
-	case refusedGone:
+	case refusedGone, refusedUnknown:
 		if t.rules.whenGone == Fail {
 			return fleet.Target{}, false, ErrWorkerGone
 		}
@@ -124,7 +124,7 @@ func (t *Table) pin(session string, target fleet.Target, now instant, wall time.
 	if !ok {
 		return Entry{}, fx, ErrFull
 	}
-	v, err := t.mint(e.version, wall)
+	v, err := t.mint(t.known(e.session, e.version, now), wall)
 	if err == nil {
 		fx.moved(movePin, e.target, target)
 		e.pin(now, target, v, &t.rules)
@@ -156,12 +156,12 @@ func (t *Table) unpin(session string, now instant, wall time.Time) (fx effects) 
 	defer sh.mu.Unlock()
 	e := sh.mu.entries[session]
 	if e == nil {
-		t.announceUnbinding(session, version{}, wall, &fx)
+		t.announceUnbinding(session, version{}, now, wall, &fx)
 		return fx
 	}
 	was := e.earlier()
 	fx.count(e.settle(now))
-	t.announceUnbinding(session, e.version, wall, &fx)
+	t.announceUnbinding(session, e.version, now, wall, &fx)
 	if e.bound() {
 		e.unbind()
 		fx.unpinned++
@@ -173,12 +173,13 @@ func (t *Table) unpin(session string, now instant, wall time.Time) (fx effects) 
 // announceUnbinding makes the voiding of all bindings of the session up to now
 // the event to publish. If no version is left to do that with, the session is
 // unbound here alone.
-func (t *Table) announceUnbinding(session string, known version, wall time.Time, fx *effects) {
-	v, err := t.mint(known, wall)
+func (t *Table) announceUnbinding(session string, known version, now instant, wall time.Time, fx *effects) {
+	v, err := t.mint(t.known(session, known, now), wall)
 	if err != nil {
 		fx.exhausted = true
 		return
 	}
-	fx.event = Event{Kind: EventUnpinned, Session: session, Sequence: v.sequence, WriterID: v.writer}
+	t.raiseFloor(session, v, now, FloorLife)
+	fx.event = Event{Kind: EventUnpinned, Life: FloorLife, Session: session, Sequence: v.sequence, WriterID: v.writer}
 	fx.publish = true
 }

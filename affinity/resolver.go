@@ -104,7 +104,9 @@ func (r *Resolver) Run(ctx context.Context) error {
 		case <-ticker.C:
 		}
 		for _, t := range r.all() {
-			t.sweep(t.now())
+			now := t.now()
+			t.sweep(now)
+			t.floors.sweep(now, &t.digest)
 		}
 		r.retire(absent)
 	}

@@ -198,6 +198,7 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 		"mooring_session_endings_total cause=expired 0",
 		"mooring_session_endings_total cause=never_sent 1",
 		"mooring_session_endings_total cause=unpinned 1",
+		"mooring_session_floors_evicted_total 0",
 		"mooring_session_moves_total cause=failover 0",
 		"mooring_session_moves_total cause=pin 1",
 		"mooring_session_moves_total cause=soft 0",

@@ -13,6 +13,8 @@ type entry struct {
 	state
 	session string
 	wake    chan struct{} // closed when the turn or the binding changes; nil: nobody waits
+	sum     uint64        // in the table's digest; 0: no binding
+	bucket  uint8         // likewise; set with the first sum
 	pos     int32         // in the shard's deadlines
 }
 
@@ -30,13 +32,14 @@ type shard struct {
 
 // earlier is what fileLocked must know of an entry as it was before a transition.
 type earlier struct {
-	target fleet.Target
-	leases int32
-	turn   *turn
+	target  fleet.Target
+	leases  int32
+	turn    *turn
+	version version
 }
 
 func (e *entry) earlier() earlier {
-	return earlier{target: e.target, leases: e.leases, turn: e.turn}
+	return earlier{target: e.target, leases: e.leases, turn: e.turn, version: e.version}
 }
 
 // fileLocked puts e where it belongs after a transition: out of the shard if
@@ -50,6 +53,9 @@ func (sh *shard) fileLocked(t *Table, e *entry, was earlier, now instant) (wake 
 		sh.mu.bound++
 	case !e.bound() && !was.target.IsZero():
 		sh.mu.bound--
+	}
+	if e.version != was.version || e.target != was.target {
+		t.hash(e)
 	}
 	if e.wake != nil && (e.turn != was.turn || e.target != was.target) {
 		wake, e.wake = e.wake, nil
@@ -71,12 +77,17 @@ func (sh *shard) fileLocked(t *Table, e *entry, was earlier, now instant) (wake 
 // and there is room. A new entry is not in the shard before fileLocked; if the
 // transition leaves it empty, closeLocked forgets it.
 func (sh *shard) openLocked(t *Table, session string, now instant, fx *effects) (e *entry, was earlier, ok bool) {
+	return sh.openLockedTo(t, session, now, t.limit, fx)
+}
+
+// openLockedTo is openLocked with another limit on the entries of the table.
+func (sh *shard) openLockedTo(t *Table, session string, now instant, limit int64, fx *effects) (e *entry, was earlier, ok bool) {
 	if e = sh.mu.entries[session]; e != nil {
 		was = e.earlier()
 		fx.count(e.settle(now))
 		return e, was, true
 	}
-	if !t.reserve() {
+	if !t.reserve(limit) {
 		return nil, earlier{}, false
 	}
 	// The id may be a small part of a large header, which it must not keep alive.

@@ -29,6 +29,8 @@ type Table struct {
 
 	seed    maphash.Seed
 	shards  []shard // a power of two
+	floors  *floors
+	digest  digest
 	entries atomic.Int64
 	waiters atomic.Int64
 }
@@ -40,7 +42,7 @@ const shardCount = 64
 func newTable(r *Resolver, p fleet.Partition, shards int) *Table {
 	t := &Table{
 		partition: p,
-		rules:     rules{mode: r.cfg.Mode, ttl: r.cfg.TTL, initTimeout: r.cfg.InitTimeout, whenGone: r.cfg.WhenGone},
+		rules:     rules{mode: r.cfg.Mode, ttl: r.cfg.TTL, initTimeout: r.cfg.InitTimeout, whenGone: r.cfg.WhenGone, grace: r.cfg.Grace},
 		waitFor:   r.cfg.WaitFor,
 		limit:     int64(r.cfg.MaxSessions),
 		writer:    r.cfg.WriterID,
@@ -53,6 +55,7 @@ func newTable(r *Resolver, p fleet.Partition, shards int) *Table {
 		logger:    r.cfg.Logger,
 		seed:      maphash.MakeSeed(),
 		shards:    make([]shard, shards),
+		floors:    newFloors(r.cfg.MaxSessions),
 	}
 	for i := range t.shards {
 		t.shards[i].mu.entries = make(map[string]*entry)
@@ -71,11 +74,11 @@ func (t *Table) shardOf(session string) *shard {
 // alive returns who can be scheduled now.
 func (t *Table) alive() liveness { return liveness{view: t.live.View(), partition: t.partition} }
 
-// reserve takes one of the table's places for an entry.
-func (t *Table) reserve() bool {
+// reserve takes one of the table's places for an entry, up to a limit.
+func (t *Table) reserve(limit int64) bool {
 	for {
 		n := t.entries.Load()
-		if n >= t.limit {
+		if n >= limit {
 			return false
 		}
 		if t.entries.CompareAndSwap(n, n+1) {
@@ -130,7 +133,7 @@ func (t *Table) Acquire(ctx context.Context, session string, requested fleet.Tar
 				return Lease{}, err
 			}
 			continue
-		case a.finding == refusedGone && t.rules.whenGone == Wait:
+		case a.finding == refusedUnknown, a.finding == refusedGone && t.rules.whenGone == Wait:
 			if giveUp == 0 {
 				giveUp = now + instant(t.waitFor)
 			}
@@ -183,7 +186,7 @@ func (t *Table) tryAcquire(now instant, session string, requested fleet.Target) 
 		a.lease = Lease{table: t, entry: e, phase: phaseChoosing, revision: e.turn.revision, target: requested, moved: a.finding == foundGone}
 	case foundTurn:
 		a.wake, a.until = e.waitLocked(), e.turn.deadline
-	case refusedGone:
+	case refusedGone, refusedUnknown:
 		a.wake, a.fleet = e.waitLocked(), changed
 	case refusedTarget, refusedOther:
 	}
@@ -212,11 +215,14 @@ func (t *Table) await(ctx context.Context, a *attempt, d time.Duration) error {
 
 // sweepSome makes room: it sweeps a batch of every shard and reports whether a
 // place is free now.
-func (t *Table) sweepSome(now instant) bool {
+func (t *Table) sweepSome(now instant) bool { return t.sweepSomeTo(now, t.limit) }
+
+// sweepSomeTo is sweepSome for a table of another limit.
+func (t *Table) sweepSomeTo(now instant, limit int64) bool {
 	for i := range t.shards {
 		t.shards[i].sweep(t, now)
 	}
-	return t.entries.Load() < t.limit
+	return t.entries.Load() < limit
 }
 
 // sweep removes all that has ended by now. It takes the shards in turn, batch by

@@ -15,6 +15,7 @@ type rules struct {
 	ttl         time.Duration
 	initTimeout time.Duration
 	whenGone    WhenGone
+	grace       time.Duration // how long a worker that is not known here may still appear
 }
 
 // liveness answers what can be scheduled in one partition at one moment.
@@ -40,6 +41,7 @@ type state struct {
 	leases   int32        // live uses of this incarnation of the binding
 	revision uint32       // incarnation of the binding, which its leases carry
 	newest   uint32       // newest incarnation that this state has given out
+	arrived  instant      // when another replica's record became the binding; 0: it was made here
 	unused   bool         // no request but the one that bound it has had a lease
 	turn     *turn        // nil: nobody is choosing
 }
@@ -49,6 +51,7 @@ type state struct {
 type turn struct {
 	revision uint32
 	deadline instant
+	known    version // of the session when the turn began
 }
 
 func (s *state) bound() bool { return !s.target.IsZero() }
@@ -75,6 +78,8 @@ func (s *state) settle(now instant) (p passed) {
 // earliest moment at which the binding could end.
 func (s *state) due(now instant, r *rules) instant {
 	switch {
+	case s.turn != nil && s.bound() && s.leases == 0:
+		return min(s.turn.deadline, s.deadline)
 	case s.turn != nil:
 		return s.turn.deadline
 	case s.leases > 0:
@@ -88,13 +93,14 @@ func (s *state) due(now instant, r *rules) instant {
 type finding uint8
 
 const (
-	foundBinding  finding = iota // a live binding, and a lease on it was taken
-	foundNothing                 // no binding: the request has the turn now
-	foundGone                    // a binding to a worker that has gone: the request has the turn now
-	foundTurn                    // somebody else has the turn
-	refusedGone                  // a binding to a worker that has gone, and the rules say not to re-bind
-	refusedTarget                // the requested target cannot be scheduled
-	refusedOther                 // the requested target contradicts the live binding
+	foundBinding   finding = iota // a live binding, and a lease on it was taken
+	foundNothing                  // no binding: the request has the turn now
+	foundGone                     // a binding to a worker that has gone: the request has the turn now
+	foundTurn                     // somebody else has the turn
+	refusedGone                   // a binding to a worker that has gone, and the rules say not to re-bind
+	refusedUnknown                // a binding to a worker that this replica has yet to hear of
+	refusedTarget                 // the requested target cannot be scheduled
+	refusedOther                  // the requested target contradicts the live binding
 )
 
 // acquire takes a lease or the turn for a request that asks for the given target
@@ -111,13 +117,15 @@ func (s *state) acquire(now instant, requested fleet.Target, alive liveness, r *
 		}
 		s.lease()
 		return foundBinding
+	case s.bound() && s.mayAppear(now, alive, r.grace) && !alive.schedulable(requested):
+		return refusedUnknown
 	case s.bound() && r.whenGone != Rebind && !alive.schedulable(requested):
 		return refusedGone
 	case !requested.IsZero() && !alive.schedulable(requested):
 		return refusedTarget
 	}
 	s.newest++
-	s.turn = &turn{revision: s.newest, deadline: now + instant(r.initTimeout)}
+	s.turn = &turn{revision: s.newest, deadline: now + instant(r.initTimeout), known: s.version}
 	if s.bound() {
 		return foundGone
 	}
@@ -181,18 +189,18 @@ func (s *state) pin(now instant, target fleet.Target, v version, r *rules) {
 
 func (s *state) bind(now instant, revision uint32, target fleet.Target, v version, r *rules) {
 	s.target, s.version, s.revision = target, v, revision
-	s.deadline = now + instant(r.ttl)
+	s.deadline, s.arrived = now+instant(r.ttl), 0
 }
 
 // rebind moves a soft binding. Neither its life nor its leases change.
 func (s *state) rebind(target fleet.Target, v version) {
-	s.target, s.version = target, v
+	s.target, s.version, s.arrived = target, v, 0
 }
 
 // unbind removes the binding, whatever leases it has.
 func (s *state) unbind() {
 	s.target, s.version, s.deadline = fleet.Target{}, version{}, 0
-	s.leases, s.unused = 0, false
+	s.leases, s.unused, s.arrived = 0, false, 0
 }
 
 // drop ends the initialiser's turn, or the lease that a joiner kept for it, or a

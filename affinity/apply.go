@@ -1,0 +1,165 @@
+package affinity
+
+import (
+	"mooring/internal/fleet"
+	"strconv"
+	"time"
+)
+
+// Applied says what Apply did with an event.
+type Applied uint8
+
+const (
+	// Inserted: nothing was known of the session.
+	Inserted Applied = iota
+	// Replaced: the event was newer than what was known.
+	Replaced
+	// Refreshed: the same record was known; the later deadline counts.
+	Refreshed
+	// Stale: what is known is newer.
+	Stale
+	// Floored: the session was unpinned at or above the event's version.
+	Floored
+	// Tied: the same version was known with another target, which cannot happen
+	// between correct replicas; the higher target counts.
+	Tied
+	// Expired: the event has no life left.
+	Expired
+	// Invalid: the session id breaks the rules of SessionID, or there is no target.
+	Invalid
+	// Full: there is no room for a replicated session.
+	Full
+)
+
+// String returns the lower-case word that metrics use.
+func (a Applied) String() string {
+	words := [...]string{"inserted", "replaced", "refreshed", "stale", "floored", "tied", "expired", "invalid", "full"}
+	if int(a) < len(words) {
+		return words[a]
+	}
+	return "applied(" + strconv.Itoa(int(a)) + ")"
+}
+
+// MaxClockLead is how far above the wall clock an observed sequence can move
+// this replica's own. Replicas whose clocks agree better than that never drag
+// one another.
+const MaxClockLead = 30 * time.Minute
+
+// observe makes later sequences higher than a replicated one, but by that alone
+// no higher than the wall clock and MaxClockLead.
+func (s *sequencer) observe(wall time.Time, sequence uint64) {
+	limit := uint64(max(wall.Add(MaxClockLead).UnixNano(), 0))
+	seen := min(sequence, limit)
+	for {
+		last := s.last.Load()
+		if last >= seen || s.last.CompareAndSwap(last, seen) {
+			return
+		}
+	}
+}
+
+// Apply merges what another replica says of a session; see state.merge and
+// mergeFloor. It publishes nothing. ev.Life is the life that the record had left
+// when it was sent, capped by the caller. dormant says that the session is now
+// bound to a target that cannot be scheduled here at the moment: it is stored
+// and in the digest all the same, since replicas whose views differ could
+// otherwise never agree.
+func (t *Table) Apply(ev Event) (applied Applied, dormant bool) {
+	switch {
+	case checkSession(ev.Session) != nil, ev.Kind != EventUnpinned && ev.Target.IsZero():
+		return Invalid, false
+	case ev.Life <= 0:
+		return Expired, false
+	}
+	now := t.now()
+	t.sequence.observe(t.wallNow(), ev.Sequence)
+	if ev.Kind == EventUnpinned {
+		return t.applyFloor(now, ev), false
+	}
+	applied, dormant = t.applyBinding(now, ev)
+	if applied == Full && t.sweepSomeTo(now, 2*t.limit) {
+		applied, dormant = t.applyBinding(now, ev)
+	}
+	return applied, dormant
+}
+
+func (t *Table) applyBinding(now instant, ev Event) (applied Applied, dormant bool) {
+	var fx effects
+	defer func() { t.perform(&fx) }()
+	v := version{ev.Sequence, ev.WriterID}
+	sh := t.shardOf(ev.Session)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if v.compare(t.floors.at(ev.Session, now)) <= 0 {
+		return Floored, false
+	}
+	e, was, ok := sh.openLockedTo(t, ev.Session, now, 2*t.limit, &fx)
+	if !ok {
+		return Full, false
+	}
+	applied = e.merge(now, record{target: ev.Target, version: v, life: ev.Life})
+	dormant = !t.alive().schedulable(e.target)
+	sh.closeLocked(t, e, was, now, &fx)
+	return applied, dormant
+}
+
+func (t *Table) applyFloor(now instant, ev Event) Applied {
+	var fx effects
+	defer func() { t.perform(&fx) }()
+	v := version{ev.Sequence, ev.WriterID}
+	sh := t.shardOf(ev.Session)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	applied := t.raiseFloor(ev.Session, v, now, min(ev.Life, FloorLife))
+	if e := sh.mu.entries[ev.Session]; e != nil {
+		was := e.earlier()
+		fx.count(e.settle(now))
+		if e.bound() && e.version.compare(v) <= 0 {
+			e.unbind()
+			fx.unpinned++
+		}
+		if wake := sh.fileLocked(t, e, was, now); wake != nil {
+			fx.wake = wake
+		}
+	}
+	return applied
+}
+
+// raiseFloor remembers an unpin for life. The session's shard is locked.
+func (t *Table) raiseFloor(session string, v version, now instant, life time.Duration) Applied {
+	applied, evicted := t.floors.raise(session, v, now, after(now, life), &t.digest)
+	add(t.metrics.floorsEvicted, evicted)
+	return applied
+}
+
+// known returns the highest version that the session's binding and floor have:
+// what is minted must be above both.
+func (t *Table) known(session string, bound version, now instant) version {
+	if fl := t.floors.at(session, now); fl.compare(bound) > 0 {
+		return fl
+	}
+	return bound
+}
+
+// AtReplicaLimit reports whether there is no room for another replicated session.
+func (t *Table) AtReplicaLimit() bool { return t.entries.Load() >= 2*t.limit }
+
+// TTL returns the life of a binding that is not used again.
+func (t *Table) TTL() time.Duration { return t.rules.ttl }
+
+// Partition returns the partition whose sessions the table holds.
+func (t *Table) Partition() fleet.Partition { return t.partition }
+
+// Tables returns the tables of all partitions that the fleet's view has, and of
+// those that it had recently, in no order.
+func (r *Resolver) Tables() []*Table {
+	for _, p := range r.live.View().Partitions() {
+		r.Table(p)
+	}
+	return r.all()
+}
+
+// Schedulable reports whether a request could go to the target now.
+func (r *Resolver) Schedulable(p fleet.Partition, target fleet.Target) bool {
+	return r.live.View().IsSchedulable(p, target)
+}

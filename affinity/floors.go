@@ -1,0 +1,161 @@
+package affinity
+
+import (
+	"container/heap"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// FloorLife is how long an unpin is remembered. A replica that was cut off for
+// longer can bring an unpinned session back.
+const FloorLife = 24 * time.Hour
+
+// floor says that all bindings of a session up to a version are void.
+type floor struct {
+	session  string
+	version  version
+	deadline instant
+	sum      uint64 // in the digest
+	bucket   uint8
+	pos      int // in the heap
+}
+
+// mergeFloor returns the join of two floors of a session: the higher version,
+// of equal ones the later deadline. The higher one keeps its own deadline: a
+// floor that got a fresh life from each repair would live for ever.
+func mergeFloor(v version, d instant, w version, e instant) (version, instant) {
+	switch c := v.compare(w); {
+	case c > 0:
+		return v, d
+	case c < 0:
+		return w, e
+	default:
+		return v, max(d, e)
+	}
+}
+
+// floors are the floors of one table, kept apart from its bindings: a newer
+// binding must not remove a floor, or an older one could return when it expires.
+// Their lock is taken after a shard's, never before.
+type floors struct {
+	size  atomic.Int64 // lets those pass who meet no floor at all
+	limit int
+	mu    struct {
+		sync.Mutex
+		bySession map[string]*floor
+		oldest    floorHeap // by deadline
+	}
+}
+
+func newFloors(limit int) *floors {
+	f := &floors{limit: limit}
+	f.mu.bySession = make(map[string]*floor)
+	return f
+}
+
+// at returns the version of the session's floor, or the zero version.
+func (f *floors) at(session string, now instant) version {
+	if f.size.Load() == 0 {
+		return version{}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if fl := f.mu.bySession[session]; fl != nil && fl.deadline > now {
+		return fl.version
+	}
+	return version{}
+}
+
+// raise merges a floor in, which ends at deadline. It returns what the session's
+// floor was before and is now, and how many others had to go for it.
+func (f *floors) raise(session string, v version, now, deadline instant, d *digest) (applied Applied, evicted int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sweepLocked(now, d)
+	fl := f.mu.bySession[session]
+	if fl == nil {
+		fl = &floor{session: strings.Clone(session), version: v, deadline: deadline, bucket: bucketOf(session)}
+		f.mu.bySession[fl.session] = fl
+		heap.Push(&f.mu.oldest, fl)
+		d.replace(fl.bucket, &fl.sum, floorSum(session, v))
+		for len(f.mu.oldest) > f.limit {
+			f.dropLocked(d)
+			evicted++
+		}
+		f.size.Store(int64(len(f.mu.oldest)))
+		return Inserted, evicted
+	}
+	applied = Stale
+	nv, nd := mergeFloor(fl.version, fl.deadline, v, deadline)
+	switch {
+	case nv != fl.version:
+		d.replace(fl.bucket, &fl.sum, floorSum(session, nv))
+		applied = Replaced
+	case v == fl.version:
+		applied = Refreshed
+	}
+	fl.version, fl.deadline = nv, nd
+	heap.Fix(&f.mu.oldest, fl.pos)
+	return applied, 0
+}
+
+// sweep drops the floors that have ended.
+func (f *floors) sweep(now instant, d *digest) {
+	if f.size.Load() == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sweepLocked(now, d)
+}
+
+func (f *floors) sweepLocked(now instant, d *digest) {
+	for len(f.mu.oldest) > 0 && f.mu.oldest[0].deadline <= now {
+		f.dropLocked(d)
+	}
+	f.size.Store(int64(len(f.mu.oldest)))
+}
+
+func (f *floors) dropLocked(d *digest) {
+	fl := heap.Pop(&f.mu.oldest).(*floor)
+	delete(f.mu.bySession, fl.session)
+	d.replace(fl.bucket, &fl.sum, 0)
+}
+
+// each calls fn with the lock held for every floor that lives at now.
+func (f *floors) each(now instant, fn func(*floor)) {
+	if f.size.Load() == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, fl := range f.mu.oldest {
+		if fl.deadline > now {
+			fn(fl)
+		}
+	}
+}
+
+// floorHeap has the floor that ends first on top.
+type floorHeap []*floor
+
+func (h floorHeap) Len() int           { return len(h) }
+func (h floorHeap) Less(i, j int) bool { return h[i].deadline < h[j].deadline }
+func (h floorHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].pos, h[j].pos = i, j
+}
+func (h *floorHeap) Push(x any) {
+	fl := x.(*floor)
+	fl.pos = len(*h)
+	*h = append(*h, fl)
+}
+func (h *floorHeap) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return last
+}

@@ -1,0 +1,149 @@
+package replication
+
+import (
+	"strconv"
+	"time"
+
+	"mooring/affinity"
+	"mooring/internal/fleet"
+)
+
+// Disposition says what became of a message.
+type Disposition uint8
+
+// Dispositions of binding events, in the order of the tests that give them, and
+// of messages that do not get that far.
+const (
+	OwnSender      Disposition = iota // our own echo
+	OtherPartition                    // not served here
+	Held                              // the partition may come; kept for a while
+	ClockRejected                     // a sequence too far in the future
+	Invalid                           // breaks the rules of session ids, or has no target
+	NotLive                           // stored, but its target cannot be scheduled here
+	Inserted
+	Replaced
+	Refreshed
+	Stale
+	Floored
+	Tied
+	Expired
+	Full
+	Malformed   // could not be decoded
+	DuplicateV1 // a v1 copy of a sender that is heard on v2
+	Forged      // no or a wrong signature
+	dispositions
+)
+
+// String returns the value of the metric's label.
+func (d Disposition) String() string {
+	words := [...]string{"own_sender", "other_partition", "held", "clock_rejected", "invalid", "not_live", "inserted", "replaced",
+		"refreshed", "stale", "floored", "tied", "expired", "full", "malformed", "duplicate_v1", "forged"}
+	if int(d) < len(words) {
+		return words[d]
+	}
+	return "disposition(" + strconv.Itoa(int(d)) + ")"
+}
+
+func dispositionOf(a affinity.Applied, dormant bool) Disposition {
+	of := [...]Disposition{
+		affinity.Inserted: Inserted, affinity.Replaced: Replaced, affinity.Refreshed: Refreshed, affinity.Stale: Stale, affinity.Floored: Floored,
+		affinity.Tied: Tied, affinity.Expired: Expired, affinity.Invalid: Invalid, affinity.Full: Full,
+	}
+	if dormant && (a == affinity.Inserted || a == affinity.Replaced) {
+		return NotLive
+	}
+	return of[a]
+}
+
+// Limits of what is kept for partitions that may come.
+const (
+	maxHeld  = 4096
+	heldLife = time.Minute
+)
+
+type held struct {
+	event affinity.Event
+	since time.Time
+}
+
+// Apply merges a binding event of the partition; see Disposition for the order
+// of its tests. It belongs to the Core's goroutine.
+func (c *Core) Apply(now time.Time, p fleet.Partition, e *BindingEvent) Disposition {
+	if e.SenderID == c.cfg.SenderID || c.cfg.ablate.skipOwnWriter && e.WriterID == c.cfg.WriterID {
+		return OwnSender
+	}
+	ev := affinity.Event{Session: e.SessionID, Target: e.target(), Sequence: e.Sequence, WriterID: e.WriterID, Life: c.lifeOf(e.TTLMillis)}
+	return c.apply(now, p, ev, e.SenderID == 0)
+}
+
+// lifeOf returns the life that a message gives; below 0: as the table has it.
+func (c *Core) lifeOf(ms *uint64) time.Duration {
+	if ms == nil {
+		return -1
+	}
+	if *ms > uint64(c.cfg.MaxReplicaTTL/time.Millisecond) {
+		return c.cfg.MaxReplicaTTL
+	}
+	return time.Duration(*ms) * time.Millisecond
+}
+
+// apply is Apply from the second test on, for floors too.
+func (c *Core) apply(now time.Time, p fleet.Partition, ev affinity.Event, plain bool) Disposition {
+	table, served := c.cfg.Sessions.Table(p)
+	if !served && !c.cfg.Serves(p) {
+		return OtherPartition
+	}
+	skew := c.cfg.MaxClockSkew
+	if plain {
+		skew /= 2
+	}
+	if ev.Sequence > uint64(max(c.cfg.WallNow().Add(skew).UnixNano(), 0)) && !c.cfg.ablate.noSkewLimit {
+		if len(c.refused) < maxHeld {
+			c.refused[ev.Sum()] = now
+		}
+		return ClockRejected
+	}
+	if !served {
+		return c.hold(now, p, ev)
+	}
+	if ev.Life < 0 {
+		ev.Life = min(table.TTL(), c.cfg.MaxReplicaTTL)
+	}
+	if c.cfg.ablate.livenessGates && ev.Kind != affinity.EventUnpinned && !c.cfg.Sessions.Schedulable(p, ev.Target) {
+		return NotLive
+	}
+	return dispositionOf(table.Apply(ev))
+}
+
+func (c *Core) hold(now time.Time, p fleet.Partition, ev affinity.Event) Disposition {
+	key := slotKey{p, ev.Session, ev.Kind == affinity.EventUnpinned}
+	was, known := c.held[key]
+	switch {
+	case !known && len(c.held) >= maxHeld:
+		return OtherPartition
+	case known && older(ev, was.event):
+		return Stale
+	}
+	c.held[key] = held{ev, now}
+	return Held
+}
+
+// releaseHeld applies what was held for partitions that are there now, with the
+// life that is left of it.
+func (c *Core) releaseHeld(now time.Time) {
+	for key, h := range c.held {
+		age := now.Sub(h.since)
+		table, served := c.cfg.Sessions.Table(key.partition)
+		switch {
+		case served:
+			if h.event.Life < 0 {
+				h.event.Life = table.TTL()
+			}
+			h.event.Life -= age
+			c.count(dispositionOf(table.Apply(h.event)))
+			delete(c.held, key)
+		case age >= heldLife:
+			delete(c.held, key)
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package replication
+
+import (
+	"cmp"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mooring/affinity"
+	"mooring/internal/fleet"
+)
+
+// Config says how a Core replicates. Sessions, SenderID and WriterID are required.
+type Config struct {
+	// Sessions holds the bindings; its Config.Publish is to call Core.Local.
+	Sessions *affinity.Resolver
+	// SenderID names this process; it must be random and fresh for each start.
+	SenderID uint64
+	// WriterID is that of Sessions.
+	WriterID uint64
+	// PublishV1 sends each binding on TopicV1 too, for older peers.
+	PublishV1 bool
+	// MaxClockSkew is how far above the wall clock a sequence is accepted; half of
+	// it without a sender id. Zero means 1 h.
+	MaxClockSkew time.Duration
+	// MaxReplicaTTL caps the life that a message can give. Zero means 24 h.
+	MaxReplicaTTL time.Duration
+	// DigestEvery is the mean time between digests. Zero means 5 s.
+	DigestEvery time.Duration
+	// SyncTimeout is when the replica is ready although peers still differ. Zero
+	// means 10 s.
+	SyncTimeout time.Duration
+	// MaxQueue bounds what waits to be sent or to be refreshed. Zero means 131072.
+	MaxQueue int
+	// Serves says whether a partition may come to be served here; events of those
+	// that may are held for a while. Nil: all may.
+	Serves func(fleet.Partition) bool
+	// WallNow tells the time that sequences are compared with. Nil means time.Now.
+	WallNow func() time.Time
+	// Registerer gets the metrics of this package. Nil: they are not registered.
+	Registerer prometheus.Registerer
+
+	ablate ablation
+}
+
+// ablation reverts rules, so that the simulation can show that it would find the
+// failure which each one prevents. Only tests set it.
+type ablation struct {
+	livenessGates bool // bindings to unknown workers are dropped
+	leadingEdge   bool // a refresh that comes too early is forgotten
+	skipOwnWriter bool // events are skipped by writer, not by sender
+	noDigests     bool // losses are not repaired
+	noSkewLimit   bool // any sequence is accepted
+}
+
+func (c *Config) validate() error {
+	c.MaxClockSkew = cmp.Or(c.MaxClockSkew, time.Hour)
+	c.MaxReplicaTTL = cmp.Or(c.MaxReplicaTTL, 24*time.Hour)
+	c.DigestEvery = cmp.Or(c.DigestEvery, 5*time.Second)
+	c.SyncTimeout = cmp.Or(c.SyncTimeout, 10*time.Second)
+	c.MaxQueue = cmp.Or(c.MaxQueue, 131072)
+	if c.Serves == nil {
+		c.Serves = func(fleet.Partition) bool { return true }
+	}
+	if c.WallNow == nil {
+		c.WallNow = time.Now
+	}
+	switch {
+	case c.Sessions == nil || c.SenderID == 0:
+		return errors.New("replication needs sessions and a sender id")
+	case c.MaxClockSkew < 0 || c.MaxReplicaTTL < 0 || c.DigestEvery < 0 || c.SyncTimeout < 0 || c.MaxQueue < 0:
+		return errors.New("durations and limits of replication must not be negative")
+	}
+	return nil
+}

@@ -1,0 +1,240 @@
+package replication
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mooring/affinity"
+	"mooring/internal/fleet"
+)
+
+// Message is what travels on the mesh: two frames, or three with a key.
+type Message struct {
+	Topic   string
+	Payload []byte
+	Auth    []byte // with a key: see Signer
+}
+
+// Core is the replication of one replica as a state machine. Local is safe for
+// concurrent use; all other methods belong to one goroutine.
+type Core struct {
+	cfg  Config
+	sink *sink
+	rng  *rand.Rand
+
+	started    time.Time
+	ready      bool
+	timedOut   bool
+	nextHello  time.Time
+	nextDigest time.Time
+	digestSent time.Time
+	nextInUse  time.Time
+	refilled   time.Time
+	budget     int
+	sequence   uint64
+	wants      int // sent so far
+
+	peers   map[uint64]*peer
+	held    map[slotKey]held
+	refused map[uint64]time.Time // sums refused for their clock
+	resent  map[uint64]time.Time // sums sent as repair
+	out     []Message
+
+	counted [dispositions]prometheus.Counter
+	dropped prometheus.Counter
+}
+
+const helloEvery = 500 * time.Millisecond
+
+// New returns a Core that starts to join at now.
+func New(now time.Time, cfg Config) (*Core, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	c := &Core{
+		cfg: cfg, sink: newSink(cfg.MaxQueue), rng: rand.New(rand.NewPCG(cfg.SenderID, 1)), started: now,
+		peers: make(map[uint64]*peer), held: make(map[slotKey]held), refused: make(map[uint64]time.Time), resent: make(map[uint64]time.Time),
+	}
+	c.nextHello, c.nextDigest = now, now.Add(c.jitter())
+	events := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "mooring_replication_events_total", Help: "Messages of other replicas, by what became of them.",
+	}, []string{"disposition"})
+	for d := range dispositions {
+		c.counted[d] = events.WithLabelValues(d.String())
+	}
+	c.dropped = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "mooring_replication_dropped_total", Help: "Events that were not sent since too many waited; the digest repairs them.",
+	})
+	if cfg.Registerer != nil {
+		for _, m := range []prometheus.Collector{events, c.dropped} {
+			if err := cfg.Registerer.Register(m); err != nil {
+				return nil, fmt.Errorf("register replication metrics: %w", err)
+			}
+		}
+	}
+	return c, nil
+}
+
+func (c *Core) jitter() time.Duration {
+	d := c.cfg.DigestEvery
+	return d*4/5 + time.Duration(c.rng.Int64N(int64(d)/5+1))
+}
+
+func (c *Core) count(d Disposition) { c.counted[d].Inc() }
+
+// Local queues what happened to a session here. It never blocks: it may be an
+// affinity.Config's Publish.
+func (c *Core) Local(p fleet.Partition, ev affinity.Event) {
+	c.sink.add(p, ev, !c.cfg.ablate.leadingEdge)
+}
+
+// Connected tells that a peer was reached, anew or for the first time: it may
+// have missed anything.
+func (c *Core) Connected(now time.Time) {
+	c.nextHello, c.nextDigest = now, now
+}
+
+// Receive takes a message from the network and says what became of it. The
+// payload is not kept.
+func (c *Core) Receive(now time.Time, m Message) Disposition {
+	d := c.receive(now, m)
+	c.count(d)
+	return d
+}
+
+func (c *Core) receive(now time.Time, m Message) Disposition {
+	switch m.Topic {
+	case TopicV1, TopicV2:
+		return c.receiveEvent(now, m)
+	case TopicSync:
+		return c.receiveSync(now, m)
+	default:
+		return Malformed
+	}
+}
+
+func (c *Core) receiveEvent(now time.Time, m Message) Disposition {
+	e, err := DecodeEvent(m.Payload)
+	if err != nil {
+		return Malformed
+	}
+	if e.SenderID != 0 && e.SenderID != c.cfg.SenderID {
+		if p := c.peers[e.SenderID]; m.Topic == TopicV1 && p != nil && p.heardV2 {
+			return DuplicateV1
+		}
+		if p := c.hear(now, e.SenderID, e.SenderSeq); p != nil && m.Topic == TopicV2 {
+			p.heardV2 = true
+		}
+	}
+	return c.Apply(now, e.partition(), &e)
+}
+
+func (c *Core) receiveSync(now time.Time, raw Message) Disposition {
+	m, err := DecodeSync(raw.Payload)
+	switch {
+	case err != nil:
+		return Malformed
+	case m.SenderID == c.cfg.SenderID:
+		return OwnSender
+	}
+	p := c.hear(now, m.SenderID, m.SenderSeq)
+	switch m.Type {
+	case Hello:
+		if now.Sub(c.digestSent) >= helloEvery {
+			c.nextDigest = now
+		}
+	case DigestOf:
+		if p != nil && !c.cfg.ablate.noDigests {
+			c.compare(now, p, &m)
+		}
+	case Want:
+		c.answer(now, &m)
+	case Floor:
+		ms := m.TTLMillis
+		ev := affinity.Event{Kind: affinity.EventUnpinned, Session: m.SessionID, Sequence: m.Sequence, WriterID: m.WriterID, Life: c.lifeOf(&ms)}
+		return c.apply(now, m.Partition, ev, false)
+	case StreamEnd:
+	}
+	return Refreshed
+}
+
+// Tick does what is due: hellos, digests, refreshes of sessions in use.
+func (c *Core) Tick(now time.Time) {
+	c.refill(now)
+	c.releaseHeld(now)
+	c.join(now)
+	if !now.Before(c.nextDigest) {
+		c.digestSent, c.nextDigest = now, now.Add(c.jitter())
+		c.sendDigests()
+	}
+	if !now.Before(c.nextInUse) {
+		c.refreshInUse(now)
+	}
+}
+
+// join repeats hello until every peer that answers has been repaired.
+func (c *Core) join(now time.Time) {
+	if !c.ready {
+		answered, differing := 0, 0
+		for _, p := range c.peers {
+			if p.answered {
+				answered++
+				differing += p.Differing
+			}
+		}
+		c.timedOut = now.Sub(c.started) >= c.cfg.SyncTimeout
+		c.ready = c.timedOut || answered > 0 && differing == 0
+	}
+	if !c.nextHello.IsZero() && !now.Before(c.nextHello) {
+		c.nextHello = now.Add(helloEvery)
+		if c.ready {
+			c.nextHello = time.Time{}
+		}
+		c.sendSync(&SyncMessage{Type: Hello})
+	}
+}
+
+// Ready reports whether the joining is over, and whether only time ended it.
+func (c *Core) Ready() (ready, timedOut bool) { return c.ready, c.timedOut }
+
+func (c *Core) refreshInUse(now time.Time) {
+	shortest := time.Hour
+	for _, t := range c.cfg.Sessions.Tables() {
+		shortest = min(shortest, t.TTL()/4)
+		for _, ev := range t.InUse() {
+			c.Local(t.Partition(), ev)
+		}
+	}
+	c.nextInUse = now.Add(shortest)
+}
+
+// flushBatch bounds what one Flush takes from the sink.
+const flushBatch = 4096
+
+// Flush returns what is to be sent now, in order. The slice is the caller's.
+func (c *Core) Flush(now time.Time) []Message {
+	interval := 100 * time.Millisecond
+	for _, t := range c.cfg.Sessions.Tables() {
+		interval = max(interval, t.TTL()/8)
+	}
+	due, dropped := c.sink.drain(now, interval, flushBatch)
+	c.dropped.Add(float64(dropped))
+	for _, o := range due {
+		if o.refresh {
+			table, ok := c.cfg.Sessions.Table(o.partition)
+			if !ok {
+				continue
+			}
+			if o.event, ok = table.Current(o.event.Session); !ok {
+				continue
+			}
+		}
+		c.sendRecord(o.partition, o.event)
+	}
+	out := c.out
+	c.out = nil
+	return out
+}

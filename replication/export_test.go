@@ -1,0 +1,23 @@
+package replication
+
+// Ablate reverts one rule, by name, for the simulation.
+func (c *Config) Ablate(rule string) {
+	switch rule {
+	case "":
+	case "liveness gates the merge":
+		c.ablate.livenessGates = true
+	case "leading-edge refresh":
+		c.ablate.leadingEdge = true
+	case "skip own writer":
+		c.ablate.skipOwnWriter = true
+	case "no digests":
+		c.ablate.noDigests = true
+	case "no skew limit":
+		c.ablate.noSkewLimit = true
+	default:
+		panic("no such rule: " + rule)
+	}
+}
+
+// Wants returns how many wants the core has sent.
+func (c *Core) Wants() int { return c.wants }

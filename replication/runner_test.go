@@ -1,0 +1,72 @@
+package replication_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mooring/affinity"
+	"mooring/internal/fleet"
+	"mooring/replication"
+	"mooring/replication/replicationtest"
+)
+
+// running starts a replica on the hub; it ends with the test's context.
+func running(ctx context.Context, t *testing.T, hub *replicationtest.Hub, id uint64, key string) (*affinity.Table, *replication.Runner, <-chan error) {
+	t.Helper()
+	var core *replication.Core
+	sessions, err := affinity.NewResolver(fleet.NewLive(viewOf(3)), affinity.Config{
+		WriterID: id, Publish: func(p fleet.Partition, ev affinity.Event) { core.Local(p, ev) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if core, err = replication.New(time.Now(), replication.Config{Sessions: sessions, SenderID: id, WriterID: id}); err != nil {
+		t.Fatal(err)
+	}
+	signer, err := replication.NewSigner([]byte(key), id, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	runner, done := replication.NewRunner(core, hub.Join(), signer), make(chan error, 1)
+	go func() { done <- runner.Run(ctx) }()
+	table, _ := sessions.Table(part)
+	return table, runner, done
+}
+
+func TestRunnersShareBindingsWithinMilliseconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		hub := &replicationtest.Hub{}
+		const key = "0123456789abcdef"
+		a, _, endA := running(ctx, t, hub, 1, key)
+		b, runB, endB := running(ctx, t, hub, 2, key)
+		c, runC, endC := running(ctx, t, hub, 3, "another key, which nobody else has")
+		time.Sleep(2 * time.Second)
+		if s := runB.Status(); !s.Ready || s.TimedOut || len(s.Peers) != 1 || s.Peers[0].ConvergedSince.IsZero() {
+			t.Errorf("status %+v; want ready, and one peer that converged", s)
+		}
+		l, err := a.Acquire(ctx, "s", fleet.Target{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Bind(fleet.OnRank(2, 0)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Millisecond)
+		if e, ok := b.Lookup("s"); !ok || e.Target != fleet.OnRank(2, 0) {
+			t.Errorf("after 5ms the peer has %+v, %v", e, ok)
+		}
+		if _, ok := c.Lookup("s"); ok || len(runC.Status().Peers) != 0 {
+			t.Error("a replica with another key took the message")
+		}
+		cancel()
+		for _, end := range []<-chan error{endA, endB, endC} {
+			if err := <-end; !errors.Is(err, context.Canceled) {
+				t.Errorf("Run = %v", err)
+			}
+		}
+	})
+}

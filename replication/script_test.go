@@ -1,0 +1,161 @@
+package replication_test
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"mooring/affinity"
+	"mooring/internal/fleet"
+	"mooring/replication"
+)
+
+// TestNamedCases replays testdata: one file is one case, one block of it one
+// cluster; every line is a command, and what it prints is compared.
+func TestNamedCases(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			var out strings.Builder
+			synctest.Test(t, func(t *testing.T) {
+				n, ttl := 2, 600
+				for key, to := range map[string]*int{"n": &n, "ttl": &ttl} {
+					if d.HasArg(key) {
+						d.ScanArgs(t, key, to)
+					}
+				}
+				s := &scripted{cluster: newCluster(t, 1, n, time.Duration(ttl)*time.Second, ""), leases: make(map[string]*affinity.Lease), versions: make(map[string]replication.BindingEvent)}
+				for line := range strings.Lines(d.Input) {
+					s.command(t, strings.Fields(line), &out)
+				}
+			})
+			return out.String()
+		})
+	})
+}
+
+type scripted struct {
+	*cluster
+	leases   map[string]*affinity.Lease
+	versions map[string]replication.BindingEvent
+}
+
+func (s *scripted) command(t *testing.T, f []string, out *strings.Builder) {
+	num := func(i int) (n uint64) {
+		if _, err := fmt.Sscan(f[i], &n); err != nil {
+			t.Fatalf("%v: %v", f, err)
+		}
+		return n
+	}
+	at := func(i int) *replica { return s.replicas[num(i)] }
+	switch f[0] {
+	case "open": // open REPLICA SESSION WORKER: acquire, and bind if it must
+		l, err := s.open(at(1), f[2], fleet.WorkerID(num(3)))
+		if err != nil {
+			fmt.Fprintf(out, "open: %v\n", err)
+			return
+		}
+		s.leases[f[1]+f[2]] = l
+		target, _ := l.Target()
+		fmt.Fprintf(out, "%s %s -> %v\n", f[1], f[2], target)
+	case "choose": // choose REPLICA SESSION: take the turn
+		l, err := at(1).table().Acquire(t.Context(), f[2], fleet.Target{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.leases[f[1]+f[2]] = &l
+	case "bind": // bind REPLICA SESSION WORKER: end the turn
+		l := s.leases[f[1]+f[2]]
+		err := l.Bind(fleet.OnRank(fleet.WorkerID(num(3)), 0))
+		target, _ := l.Target()
+		fmt.Fprintf(out, "%s %s -> %v %v\n", f[1], f[2], target, cmp.Or(err, fmt.Errorf("ok")))
+	case "release":
+		s.leases[f[1]+f[2]].Release(affinity.Completed)
+	case "unpin":
+		at(1).table().Unpin(f[2])
+	case "run":
+		d, err := time.ParseDuration(f[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.run(d)
+	case "cut":
+		s.net.Cut(int(num(1)), int(num(2)))
+	case "heal":
+		s.net.Heal()
+	case "loss":
+		s.net.Loss = float64(num(1)) / 100
+	case "down":
+		at(1).down = true
+	case "up":
+		at(1).down = false
+	case "restart": // restart REPLICA [WRITER]
+		if len(f) > 2 {
+			at(1).writer = num(2)
+		}
+		at(1).down = false
+		s.start(at(1))
+	case "workers": // workers REPLICA N: what its discovery knows; 0: not even the partition
+		at(1).workers = int(num(2))
+		at(1).live.Publish(viewOf(at(1).workers))
+	case "keep": // keep REPLICA SESSION: note the binding, for plain
+		ev, _ := at(1).table().Current(f[2])
+		s.versions[f[2]] = replication.BindingEvent{
+			ModelName: part.Model, RoutingGroup: part.Group, SessionID: f[2], WorkerID: uint64(ev.Target.Worker), DPRank: &ev.Target.Rank, Sequence: ev.Sequence, WriterID: ev.WriterID,
+		}
+	case "plain": // plain TOPIC SESSION: a plain peer sends what was kept, to all
+		e := s.versions[f[2]]
+		s.payload(f[1], replication.AppendEvent(nil, &e))
+	case "poison": // poison SESSION SEQUENCE
+		s.payload("v2", replication.AppendEvent(nil, &replication.BindingEvent{ModelName: part.Model, RoutingGroup: part.Group, SessionID: f[1], WorkerID: 1, Sequence: num(2), WriterID: 9}))
+	case "flood": // flood N: N new sessions of a plain peer
+		for i := range num(1) {
+			e := replication.BindingEvent{ModelName: part.Model, RoutingGroup: part.Group, SessionID: fmt.Sprint("flood", i), WorkerID: 1, Sequence: uint64(time.Now().UnixNano()), WriterID: 9}
+			s.payload("v2", replication.AppendEvent(nil, &e))
+		}
+	case "garbage": // payloads that nobody can decode
+		for _, p := range [][]byte{nil, {0xdd, 0xff, 0xff, 0xff, 0xff}, {0xdf, 0xff, 0xff, 0xff, 0xff}, bytes.Repeat([]byte{0x91}, 100_000), make([]byte, replication.MaxPayload+1)} {
+			s.payload("v2", p)
+			s.payload("sync", p)
+		}
+	case "max": // max N: for replicas that start later
+		s.max = int(num(1))
+	case "table": // table REPLICA: all that it holds
+		var lines []string
+		for _, r := range at(1).records() {
+			if r.Kind == affinity.EventUnpinned {
+				lines = append(lines, fmt.Sprintf("  %s unpinned\n", r.Session))
+			} else {
+				lines = append(lines, fmt.Sprintf("  %s %v life %v\n", r.Session, r.Target, r.Life.Round(time.Second)))
+			}
+		}
+		slices.Sort(lines)
+		fmt.Fprintf(out, "table %s:\n%s", f[1], strings.Join(lines, ""))
+	case "size":
+		fmt.Fprintf(out, "size %d\n", len(at(1).records()))
+	case "equal":
+		fmt.Fprintf(out, "differing %d\n", len(s.differing()))
+	case "seen": // seen REPLICA DISPOSITION...
+		for d, n := range at(1).seen {
+			if slices.Contains(f[2:], d.String()) {
+				fmt.Fprintf(out, "%v %d\n", d, n)
+			}
+		}
+	case "ready":
+		ready, timedOut := at(1).core.Ready()
+		fmt.Fprintf(out, "ready %v, timed out %v\n", ready, timedOut)
+	default:
+		t.Fatalf("unknown command %v", f)
+	}
+}
+
+func (s *scripted) payload(topic string, p []byte) {
+	name := map[string]string{"v1": replication.TopicV1, "v2": replication.TopicV2, "sync": replication.TopicSync}[topic]
+	s.net.Send(time.Now(), -1, len(s.replicas), []replication.Message{{Topic: name, Payload: p}})
+}

@@ -1,0 +1,94 @@
+package replication
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+func newTestSigner(t *testing.T, key string, sender uint64, started int64) *Signer {
+	t.Helper()
+	s, err := NewSigner([]byte(key), sender, time.Unix(started, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+const testKey = "0123456789abcdef"
+
+func TestSignedMessageIsTakenOnce(t *testing.T) {
+	from, to := newTestSigner(t, testKey, 1, 1), newTestSigner(t, testKey, 2, 1)
+	rng := rand.New(rand.NewPCG(1, 1))
+	var msgs []Message
+	for range 3000 {
+		m := Message{Topic: TopicV2, Payload: []byte("p")}
+		from.Sign(&m)
+		msgs = append(msgs, m)
+	}
+	rng.Shuffle(len(msgs), func(i, j int) { msgs[i], msgs[j] = msgs[j], msgs[i] })
+	for i := range msgs {
+		if err := to.Check(&msgs[i]); err != nil {
+			t.Fatalf("message %d: %v", i, err)
+		}
+	}
+	for i := range msgs {
+		if err := to.Check(&msgs[i]); !errors.Is(err, ErrForged) {
+			t.Fatalf("message %d was taken again", i)
+		}
+	}
+}
+
+func TestForgedMessagesAreRefused(t *testing.T) {
+	from, to := newTestSigner(t, testKey, 1, 1), newTestSigner(t, testKey, 2, 1)
+	for name, spoil := range map[string]func(*Message){
+		"topic":    func(m *Message) { m.Topic = TopicV1 },
+		"payload":  func(m *Message) { m.Payload = []byte("q") },
+		"sender":   func(m *Message) { m.Auth[7]++ },
+		"epoch":    func(m *Message) { m.Auth[15]++ },
+		"counter":  func(m *Message) { m.Auth[23]++ },
+		"mac":      func(m *Message) { m.Auth[len(m.Auth)-1]++ },
+		"no frame": func(m *Message) { m.Auth = nil },
+		"key":      func(m *Message) { newTestSigner(t, testKey+"x", 1, 1).Sign(m) },
+	} {
+		m := Message{Topic: TopicV2, Payload: []byte("p")}
+		from.Sign(&m)
+		m.Auth = bytes.Clone(m.Auth)
+		spoil(&m)
+		if err := to.Check(&m); !errors.Is(err, ErrForged) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestRestartedSenderIsNotMuted(t *testing.T) {
+	old, fresh, to := newTestSigner(t, testKey, 1, 1), newTestSigner(t, testKey, 1, 2), newTestSigner(t, testKey, 2, 1)
+	var before, after Message
+	for range 10 {
+		old.Sign(&before)
+	}
+	fresh.Sign(&after)
+	if err := errors.Join(to.Check(&before), to.Check(&after)); err != nil {
+		t.Fatal(err)
+	}
+	old.Sign(&before)
+	if err := to.Check(&before); !errors.Is(err, ErrForged) {
+		t.Errorf("an older epoch was taken: %v", err)
+	}
+}
+
+func TestVeryOldCounterIsRefused(t *testing.T) {
+	e := &epochOf{}
+	for _, n := range []uint64{1, 10_000_000, 10_000_000 - replayWindow + 1} {
+		if err := e.take(n); err != nil {
+			t.Errorf("counter %d: %v", n, err)
+		}
+	}
+	for _, n := range []uint64{2, 10_000_000 - replayWindow, 10_000_000} {
+		if e.take(n) == nil {
+			t.Errorf("counter %d was taken", n)
+		}
+	}
+}

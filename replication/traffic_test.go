@@ -1,0 +1,57 @@
+package replication
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mooring/affinity"
+	"mooring/internal/fleet"
+)
+
+// TestTrafficIsATrickle counts the messages of sessions of 1, 10 and 100 turns,
+// ten seconds each, with a TTL of 30 minutes: one for the binding, and one in
+// each 225 s of use after it. The base sends two per turn.
+func TestTrafficIsATrickle(t *testing.T) {
+	for turns, most := range map[int]int{1: 1, 10: 1, 100: 1 + 1000/225} {
+		synctest.Test(t, func(t *testing.T) {
+			p := fleet.Partition{Model: "m", Group: "g"}
+			s := newSink(10)
+			ev := affinity.Event{Kind: affinity.EventBound, Session: "s", Sequence: 1}
+			sent := 0
+			for range turns {
+				s.add(p, ev, true)
+				ev.Kind = affinity.EventUsed
+				for range 10 {
+					time.Sleep(time.Second)
+					out, _ := s.drain(time.Now(), 225*time.Second, 10)
+					sent += len(out)
+				}
+			}
+			if sent != most {
+				t.Errorf("%d turns: %d messages, want %d", turns, sent, most)
+			}
+		})
+	}
+}
+
+// TestSinkIsBounded fills the sink: it never grows beyond its limit, counts what
+// it drops, and drops refreshes before bindings.
+func TestSinkIsBounded(t *testing.T) {
+	p := fleet.Partition{Model: "m", Group: "g"}
+	s := newSink(10)
+	for i := range 100 {
+		s.add(p, affinity.Event{Session: string(rune('a' + i)), Sequence: uint64(i)}, true)
+	}
+	out, dropped := s.drain(time.Now(), time.Second, 1000)
+	if len(out) != 10 || dropped != 90 || out[9].event.Sequence != 99 {
+		t.Fatalf("%d sent, %d dropped; want the last 10 of 100", len(out), dropped)
+	}
+	for i := range 5 {
+		s.add(p, affinity.Event{Session: string(rune('a' + 90 + i)), Sequence: uint64(100 + i)}, true)
+	}
+	s.add(p, affinity.Event{Session: "new", Sequence: 1}, true)
+	if out, _ := s.drain(time.Now(), time.Second, 1000); len(out) != 6 || len(s.slots) > 10 {
+		t.Errorf("%d sent, %d kept", len(out), len(s.slots))
+	}
+}
