@@ -29,7 +29,8 @@ func action(a corev3.HeaderValueOption_HeaderAppendAction) func(*corev3.HeaderVa
 }
 
 func appends(yes bool) func(*corev3.HeaderValueOption) {
-	return func(o *corev3.HeaderValueOption) { o.Append = wrapperspb.Bool(yes) } //nolint:staticcheck // what the deprecated field does is what is asked
+	//lint:ignore SA1019 what the deprecated field does is what is asked
+	return func(o *corev3.HeaderValueOption) { o.Append = wrapperspb.Bool(yes) }
 }
 
 // What Envoy makes of the ways to set a header that the client has sent too.
