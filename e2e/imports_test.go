@@ -12,16 +12,19 @@ import (
 // mayImport is the import graph of the project: what each package may import
 // from this module. A package that is missing here may not exist.
 var mayImport = map[string][]string{
-	"internal/fleet":     {},
-	"internal/simworker": {},
-	"internal/envoyproc": {},
-	"internal/config":    {"internal/fleet"},
-	"internal/discovery": {"internal/fleet"},
-	"affinity":           {"internal/fleet"},
-	"envoy":              {"internal/fleet"},
-	"routing":            {"affinity", "internal/fleet"},
-	"extproc":            {"routing", "affinity", "internal/fleet"}, // affinity for the outcome that a lease is released with
-	"internal/admin":     {"routing", "affinity", "internal/fleet"},
+	"internal/fleet":              {},
+	"internal/zmqsock":            {},
+	"replication":                 {"affinity", "internal/fleet"},
+	"replication/replicationtest": {"replication"},
+	"internal/simworker":          {},
+	"internal/envoyproc":          {},
+	"internal/config":             {"internal/fleet"},
+	"internal/discovery":          {"internal/fleet"},
+	"affinity":                    {"internal/fleet"},
+	"envoy":                       {"internal/fleet"},
+	"routing":                     {"affinity", "internal/fleet"},
+	"extproc":                     {"routing", "affinity", "internal/fleet"}, // affinity for the outcome that a lease is released with
+	"internal/admin":              {"routing", "affinity", "internal/fleet"},
 	"cmd/extproc": {
 		"extproc", "envoy", "routing", "affinity", "internal/fleet", "internal/discovery", "internal/admin", "internal/config",
 		"internal/simworker", "internal/envoyproc",
@@ -41,7 +44,7 @@ var onlyIn = map[string][]string{
 	"go.yaml.in/yaml":                        {"internal/config", "envoy"},
 	"github.com/go-json-experiment/json":     {"routing", "internal/admin", "internal/simworker", "cmd/extproc"},
 	"github.com/fsnotify/fsnotify":           {"internal/config"},
-	"github.com/prometheus/client_golang":    {"affinity", "envoy", "extproc", "routing", "internal/admin", "internal/discovery", "internal/simworker", "cmd/extproc"},
+	"github.com/prometheus/client_golang":    {"affinity", "replication", "envoy", "extproc", "routing", "internal/admin", "internal/discovery", "internal/simworker", "cmd/extproc"},
 	"github.com/cockroachdb/datadriven":      {},
 	"github.com/rogpeppe/go-internal":        {},
 	"go.uber.org/goleak":                     {},

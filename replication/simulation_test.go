@@ -79,7 +79,6 @@ type simulation struct {
 	*cluster
 	rng    *rand.Rand
 	script []string
-	plain  uint64 // versions of the plain peer
 }
 
 func newSimulation(t *testing.T, seed uint64, ablate string) *simulation {

@@ -133,7 +133,15 @@ func (r *Router) bind(rt *Route, req *Request, view *fleet.View) error {
 	}
 	rt.Candidates = len(candidates)
 	rt.occupy(view, target, reason)
-	return rt.lease.Bind(target)
+	if err := rt.lease.Bind(target); err != nil {
+		return err
+	}
+	if bound, _ := rt.lease.Target(); bound != target {
+		// A replica's binding that came while this request was choosing wins.
+		rt.Unload()
+		return r.place(rt, req)
+	}
+	return nil
 }
 
 // leaveForSubset serves a session whose worker the gateway does not allow: a
