@@ -49,8 +49,10 @@ const (
 // TestOriginalDst has Envoy connect to whatever address the filter names, so that
 // workers need no endpoints file.
 func TestOriginalDst(t *testing.T) {
+	t.Parallel()
 	for _, w := range ways() {
 		t.Run(w.String(), func(t *testing.T) {
+			t.Parallel()
 			s := newStack(t, stackConfig{envoyYAML: "attachment: original_dst\nbody_mode: " + w.body, yaml: "request: {end: " + w.end + "}"})
 			for name, client := range map[string]*http.Client{"http1": http1(), "http2": http2()} {
 				sessions := newConversations(name, "sim", 20)
@@ -81,6 +83,7 @@ func TestOriginalDst(t *testing.T) {
 // TestModesOfOtherGateways serves request body modes that are not generated and
 // that somebody else's configuration may have.
 func TestModesOfOtherGateways(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		edit   func(*testing.T, []byte) []byte
@@ -93,6 +96,7 @@ func TestModesOfOtherGateways(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			s := newStack(t, stackConfig{models: []string{"a", "b"}, yaml: "request: {model: {header: x-model}}", editBootstrap: tt.edit})
 			for name, client := range map[string]*http.Client{"http1": http1(), "http2": http2()} {
 				s.checkBodies(name, client, tt.inHand)
@@ -158,8 +162,10 @@ func TestEndsByTheStream(t *testing.T) {
 // TestBothSourcesOfEndsTogether has the stream and the access log tell of every
 // end: whichever comes first ends the lease, the other changes nothing.
 func TestBothSourcesOfEndsTogether(t *testing.T) {
+	t.Parallel()
 	for _, end := range []string{"access_log", "stream"} {
 		t.Run(end, func(t *testing.T) {
+			t.Parallel()
 			s := newStack(t, stackConfig{
 				models: []string{"a", "b"}, yaml: "request: {model: {header: x-model}, end: access_log}",
 				editBootstrap: replaced("response_header_mode: SKIP", "response_header_mode: SEND", "response_trailer_mode: SKIP", "response_trailer_mode: SEND"),

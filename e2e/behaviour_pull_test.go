@@ -50,6 +50,7 @@ func (s *stack) arrived(w *simWorker, session string) (length, digest string) {
 // bodies only of requests that it cannot place by their headers, and then whole;
 // the worker gets them with their length either way.
 func TestBodyIsPulledOnlyWhenNeeded(t *testing.T) {
+	t.Parallel()
 	s := newStack(t, stackConfig{models: []string{"a", "b"}, envoyYAML: "body_mode: none", yaml: "request: {model: {header: x-model}}"})
 	for name, client := range map[string]*http.Client{"http1": http1(), "http2": http2()} {
 		for i, size := range []int{100, 70_000, 3 << 20} {
@@ -83,8 +84,10 @@ func TestBodyIsPulledOnlyWhenNeeded(t *testing.T) {
 // a body where one is needed, with an empty one, with trailers, and that wait to
 // be told to go on.
 func TestRequestsOfUnusualShape(t *testing.T) {
+	t.Parallel()
 	for _, w := range ways() {
 		t.Run(w.String(), func(t *testing.T) {
+			t.Parallel()
 			s := w.stack(t)
 			for name, client := range map[string]*http.Client{"http1": http1(), "http2": http2()} {
 				for _, method := range []string{http.MethodGet, http.MethodHead} {
