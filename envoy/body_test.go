@@ -7,8 +7,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
+
+	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
 
 	"mooring/envoy"
 )
@@ -38,6 +42,31 @@ func TestBodyIsPulledWhenMooringAsksForIt(t *testing.T) {
 			t.Errorf("end %d: got %d %q, %d bytes of %d, content-length %d", end, a.status, a.body, a.seen.Body, size, a.seen.ContentLength)
 		}
 		receive(t, r.ends, "the end of the stream")
+	}
+}
+
+// An override that touches the response, or comes where the response is full
+// duplex, is spurious: the request fails, it does not go on unpinned.
+func TestOverrideOfTheResponse(t *testing.T) {
+	tests := []struct {
+		name, response string
+		body           extprocv3.ProcessingMode_BodySendMode
+		status         int
+		details        string
+	}{
+		{"left alone", "DEFAULT", extprocv3.ProcessingMode_NONE, http.StatusOK, "via_upstream"},
+		{"headers switched off", "SKIP", extprocv3.ProcessingMode_NONE, http.StatusServiceUnavailable, "unhandled_message"},
+		{"full duplex response", "DEFAULT", extprocv3.ProcessingMode_FULL_DUPLEX_STREAMED, http.StatusServiceUnavailable, "unhandled_message"},
+	}
+	for _, tt := range tests {
+		r := startEditedRig(t, func(c *envoy.Config) { c.BodyMode, c.End = envoy.HeadersOnly, envoy.Stream }, func(b *bootstrapv3.Bootstrap) {
+			tellDetails(b)
+			editProcessor(b, func(p *extprocv3.ExternalProcessor) { p.ProcessingMode.ResponseBodyMode = tt.body })
+		})
+		a := r.send("/", strings.NewReader("{}"), "x-test", "pull", "x-test-pick", r.workers[1].address, "x-test-response", tt.response)
+		if a.status != tt.status || a.header.Get("x-details") != tt.details {
+			t.Errorf("%s: got %d, %s; want %d, %s", tt.name, a.status, a.header.Get("x-details"), tt.status, tt.details)
+		}
 	}
 }
 

@@ -93,8 +93,10 @@ func uploadWindow(cfg Config) uint32 {
 }
 
 // requestTimeout is how long a request may take until it has passed Mooring:
-// its upload, and then the pick. It ends with the first byte of the response,
-// so it cuts no generation, and it must not cut an upload that makes progress.
+// its upload and, where Envoy keeps the body, the pick. In full duplex it ends
+// once the whole body went to Mooring: from there on Mooring's own deadline
+// counts. It also ends with the first byte of the response, so it cuts no
+// generation, and it must not cut an upload that makes progress.
 func requestTimeout(cfg Config) time.Duration {
 	upload := time.Duration(cfg.MaxBodyBytes/minUploadRate) * time.Second
 	return uploadBase + upload + messageTimeout(cfg)

@@ -164,6 +164,7 @@ func (s *session) onHeaders(m *extprocv3.ProcessingRequest, h *extprocv3.HttpHea
 			// What is left at DEFAULT stays as configured.
 			RequestBodyMode:    filterv3.ProcessingMode_FULL_DUPLEX_STREAMED,
 			RequestTrailerMode: filterv3.ProcessingMode_SEND,
+			ResponseHeaderMode: filterv3.ProcessingMode_HeaderSendMode(filterv3.ProcessingMode_HeaderSendMode_value[s.headers["x-test-response"]]),
 		}})
 	}
 	return false, s.stream.Send(s.pick())

@@ -44,6 +44,9 @@ func TestSilentMooring(t *testing.T) {
 			if a.status != tt.status || a.header.Get("x-details") != tt.details {
 				t.Errorf("got %d, %s; want %d, %s", a.status, a.header.Get("x-details"), tt.status, tt.details)
 			}
+			if a.header.Get("Content-Type") != "application/json" || !strings.Contains(a.body, `"code":"timeout"`) {
+				t.Errorf("the refusal is %v, %s", a.header, a.body)
+			}
 		})
 	}
 }
