@@ -46,7 +46,7 @@ func (m *machine) examined(needsBody bool) step {
 	case m.request == modeBuffered || m.request == modePartial:
 		m.headersDone = true
 		return step{send: one(headersResponse(&extprocv3.CommonResponse{}))}
-	case m.request == modeNone && m.pullBody:
+	case m.request == modeNone && m.pullBody && m.protocol.response != modeDuplex: // beside that Envoy takes no override
 		m.request, m.eager = modeDuplex, true
 		return step{send: one(&extprocv3.ProcessingResponse{ModeOverride: pulledBody(m.said)})}
 	case m.request == modeNone || m.request == modeStreamed && !m.eager:

@@ -296,3 +296,17 @@ func TestComplaintsAreBounded(t *testing.T) {
 		t.Error("want one line a minute")
 	}
 }
+
+// TestNoBodyIsAskedForBesideAFullDuplexResponse: Envoy takes no override of the
+// request's mode there and would answer 503 without a word.
+func TestNoBodyIsAskedForBesideAFullDuplexResponse(t *testing.T) {
+	s := serve(t, func(c *Config) { c.PullBody = true })
+	first := firstMessage(filterv3.ProcessingMode_NONE, false, "x-routing-group=two")
+	first.ProtocolConfig.ResponseBodyMode = filterv3.ProcessingMode_FULL_DUPLEX_STREAMED
+	stream := s.process(t.Context())
+	sendAll(t, stream, first)
+	answer := must[*extprocv3.ProcessingResponse](t)(stream.Recv())
+	if code := answer.GetImmediateResponse().GetStatus().GetCode(); code != 400 {
+		t.Errorf("answer %v, want a refusal with 400", answer)
+	}
+}
