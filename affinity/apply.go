@@ -1,9 +1,10 @@
 package affinity
 
 import (
-	"mooring/internal/fleet"
 	"strconv"
 	"time"
+
+	"mooring/internal/fleet"
 )
 
 // Applied says what Apply did with an event.
