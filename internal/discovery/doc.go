@@ -30,6 +30,12 @@
 // probes decide. See source. A source that cannot answer at all has said
 // nothing, so what it said before stays.
 //
+// # Load
+//
+// A Scraper, apart from the rest, reads what active workers say of their load in
+// their metrics. It publishes no views: load changes all the time, and nothing
+// but a choice looks at it.
+//
 // # Order and blocking
 //
 // All methods are safe for concurrent use and wait for no network. What Update
