@@ -1,21 +1,53 @@
 package zmqsock
 
 import (
+	"context"
+	"log/slog"
 	"net"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zeromq/zmq4"
 )
 
-// accept takes connections until the listener is closed. It does nothing that
-// depends on a peer. When descriptors run out it pauses instead of spinning.
-func (p *Publisher) accept() {
+// A door is the listening half of a bound socket: it takes connections in and
+// counts how they ended.
+type door struct {
+	listener net.Listener
+	pending  pending
+	all      sync.WaitGroup // every goroutine there is
+	closing  chan struct{}
+	logger   *slog.Logger
+
+	accepted atomic.Uint64
+	reasons  tally
+}
+
+// open binds an endpoint.
+func (d *door) open(ctx context.Context, endpoint string, maxHandshakes int, logger *slog.Logger) error {
+	addr, err := hostPort(endpoint, true)
+	if err != nil {
+		return err
+	}
+	lc := net.ListenConfig{KeepAliveConfig: keepAlive()}
+	if d.listener, err = lc.Listen(ctx, "tcp", addr); err != nil {
+		return err
+	}
+	d.pending.limit, d.closing, d.logger = maxHandshakes, make(chan struct{}), logger
+	return nil
+}
+
+// accept takes connections until the listener is closed, and has each served
+// by a goroutine of its own. It does nothing that depends on a peer. When
+// descriptors run out it pauses instead of spinning.
+func (d *door) accept(converse func(net.Conn) error) {
 	const shortest, longest = 5 * time.Millisecond, time.Second
 	pause := shortest
 	for {
-		c, err := p.listener.Accept()
+		c, err := d.listener.Accept()
 		select {
-		case <-p.closing:
+		case <-d.closing:
 			if err == nil {
 				c.Close()
 			}
@@ -23,9 +55,9 @@ func (p *Publisher) accept() {
 		default:
 		}
 		if err != nil {
-			p.cfg.Logger.Warn("accept", "error", err, "pause_ms", pause.Milliseconds())
+			d.logger.Warn("accept", "error", err, "pause_ms", pause.Milliseconds())
 			select {
-			case <-p.closing:
+			case <-d.closing:
 				return
 			case <-time.After(pause):
 			}
@@ -33,8 +65,8 @@ func (p *Publisher) accept() {
 			continue
 		}
 		pause = shortest
-		p.accepted.Add(1)
-		pushedOut, ok := p.pending.add(c)
+		d.accepted.Add(1)
+		pushedOut, ok := d.pending.add(c)
 		if pushedOut != nil {
 			pushedOut.Close()
 		}
@@ -42,17 +74,31 @@ func (p *Publisher) accept() {
 			c.Close()
 			return
 		}
-		p.all.Go(func() { p.serve(c) })
+		d.all.Go(func() { d.serve(c, converse) })
 	}
 }
 
-// serve owns one connection from its handshake to its end.
-func (p *Publisher) serve(c net.Conn) {
+// serve owns one connection from its handshake to its end, of which converse
+// tells the reason, an *ending.
+func (d *door) serve(c net.Conn, converse func(net.Conn) error) {
 	defer c.Close()
-	err := p.converse(c)
+	err := converse(c)
 	why := reasonOf(err, Internal)
-	p.reasons[why].Add(1)
-	p.cfg.Logger.Debug("subscriber gone", "remote", c.RemoteAddr().String(), "reason", why.String(), "error", err)
+	d.reasons[why].Add(1)
+	d.logger.Debug("peer gone", "remote", c.RemoteAddr().String(), "reason", why.String(), "error", err)
+}
+
+// entered says whether a connection whose handshake is over may go on.
+func (d *door) entered(c net.Conn) error {
+	if d.pending.remove(c) {
+		return nil
+	}
+	select {
+	case <-d.closing:
+		return endf(Stopped, "socket closed")
+	default:
+		return endf(Crowded, "more than %d handshakes at once", d.pending.limit)
+	}
 }
 
 // converse returns why the connection ended, an *ending.
@@ -70,13 +116,8 @@ func (p *Publisher) converse(c net.Conn) error {
 		return nil
 	}
 	w, err := handshake(c, zmq4.Pub, p.cfg.HandshakeTimeout, g)
-	if !p.pending.remove(c) {
-		select {
-		case <-p.closing:
-			return endf(Stopped, "publisher closed")
-		default:
-			return endf(Crowded, "more than %d handshakes at once", p.cfg.MaxHandshakes)
-		}
+	if late := p.entered(c); late != nil {
+		return late
 	}
 	if err != nil {
 		return err

@@ -24,10 +24,10 @@ func (p *poor) Close() error { return nil }
 func TestAcceptWaitsForDescriptors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &poor{}
-		p := &Publisher{listener: l, closing: make(chan struct{}), ended: func() bool { return true }}
-		p.cfg.Logger = orDiscard(nil)
+		p := &Publisher{ended: func() bool { return true }}
+		p.listener, p.closing, p.logger = l, make(chan struct{}), orDiscard(nil)
 		p.peers.Store(new([]*peer))
-		p.all.Go(p.accept)
+		p.all.Go(func() { p.accept(p.converse) })
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
 		if l.tries < 20 || l.tries > 40 {

@@ -20,10 +20,7 @@ type wire struct {
 func handshake(c net.Conn, ours zmq4.SocketType, within time.Duration, g *guard) (w *wire, err error) {
 	g.Conn = c
 	g.in = bufio.NewReaderSize(source{g}, 32<<10)
-	g.fits = [2]zmq4.SocketType{zmq4.Sub, zmq4.XSub}
-	if ours == zmq4.Sub {
-		g.fits = [2]zmq4.SocketType{zmq4.Pub, zmq4.XPub}
-	}
+	g.fits = peersOf(ours)
 	if err := c.SetDeadline(time.Now().Add(within)); err != nil {
 		return nil, endf(PeerClosed, "set deadline: %w", err)
 	}
@@ -70,4 +67,17 @@ func (w *wire) subscribe(topic string) error {
 		return endf(reasonOf(err, PeerClosed), "subscribe: %w", err)
 	}
 	return nil
+}
+
+// peersOf returns the socket types that may be at the other end of ours.
+func peersOf(ours zmq4.SocketType) [2]zmq4.SocketType {
+	switch ours {
+	case zmq4.Sub:
+		return [2]zmq4.SocketType{zmq4.Pub, zmq4.XPub}
+	case zmq4.Router:
+		return [2]zmq4.SocketType{zmq4.Dealer, zmq4.Req}
+	case zmq4.Dealer:
+		return [2]zmq4.SocketType{zmq4.Router, zmq4.Rep}
+	}
+	return [2]zmq4.SocketType{zmq4.Sub, zmq4.XSub}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,13 +19,10 @@ var (
 
 // Publisher is a bound PUB socket. All methods may be called concurrently.
 type Publisher struct {
-	cfg      PublisherConfig
-	listener net.Listener
-	pending  pending
-	peers    atomic.Pointer[[]*peer] // replaced whole under mu
-	all      sync.WaitGroup          // every goroutine there is
-	closing  chan struct{}
-	ended    func() bool // stops watching the context
+	door
+	cfg   PublisherConfig
+	peers atomic.Pointer[[]*peer] // replaced whole under mu
+	ended func() bool             // stops watching the context
 
 	mu struct {
 		sync.Mutex
@@ -34,8 +30,7 @@ type Publisher struct {
 		late   *time.Timer // ends the linger
 	}
 
-	published, sent, dropped, droppedBytes, accepted atomic.Uint64
-	reasons                                          tally
+	published, sent, dropped, droppedBytes atomic.Uint64
 }
 
 // PublisherStats are counts since Listen, and how many peers there are.
@@ -58,20 +53,13 @@ func Listen(ctx context.Context, cfg PublisherConfig) (*Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	addr, err := hostPort(cfg.Endpoint, true)
-	if err != nil {
-		return nil, err
-	}
-	lc := net.ListenConfig{KeepAliveConfig: keepAlive()}
-	l, err := lc.Listen(ctx, "tcp", addr)
-	if err != nil {
+	p := &Publisher{cfg: cfg}
+	if err := p.open(ctx, cfg.Endpoint, cfg.MaxHandshakes, cfg.Logger); err != nil {
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
-	p := &Publisher{cfg: cfg, listener: l, closing: make(chan struct{})}
-	p.pending.limit = cfg.MaxHandshakes
 	p.peers.Store(new([]*peer))
 	p.ended = context.AfterFunc(ctx, p.stop)
-	p.all.Go(p.accept)
+	p.all.Go(func() { p.accept(p.converse) })
 	return p, nil
 }
 

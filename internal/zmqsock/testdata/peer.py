@@ -1,6 +1,7 @@
-"""A libzmq peer for the tests: peer.py sub|pub ENDPOINT HEARTBEAT_MS.
+"""A libzmq peer for the tests: peer.py sub|pub|dealer ENDPOINT HEARTBEAT_MS.
 
 sub connects, subscribes everything and prints each message.
+dealer connects, sends what stdin asks for and prints each message.
 pub binds, prints its endpoint, sends ["beacon", n] every 50 ms and what
 stdin asks for. Both print "lost" when libzmq reports a lost connection.
 """
@@ -32,7 +33,7 @@ def show(frame):
 
 
 context = zmq.Context()
-socket = context.socket(zmq.SUB if kind == "sub" else zmq.PUB)
+socket = context.socket({"sub": zmq.SUB, "pub": zmq.PUB, "dealer": zmq.DEALER}[kind])
 if heartbeat:
     socket.set(zmq.HEARTBEAT_IVL, heartbeat)
     socket.set(zmq.HEARTBEAT_TIMEOUT, 3 * heartbeat)
@@ -43,6 +44,24 @@ if kind == "sub":
     socket.connect(endpoint)
     while True:
         say("msg", *map(show, socket.recv_multipart()))
+
+
+def frames_of(words):
+    return [b"" if w == "-" else bytes.fromhex(w) for w in words]
+
+
+if kind == "dealer":
+    socket.connect(endpoint)
+    lines = open(0, "rb", buffering=0)
+    poller = zmq.Poller()
+    poller.register(socket, zmq.POLLIN)
+    poller.register(lines, zmq.POLLIN)
+    while True:
+        ready = dict(poller.poll())
+        if socket in ready:
+            say("msg", *map(show, socket.recv_multipart()))
+        if lines.fileno() in ready:
+            socket.send_multipart(frames_of(lines.readline().decode().split()[1:]))
 
 socket.bind(endpoint)
 say("bound", socket.get(zmq.LAST_ENDPOINT).decode().rstrip("\0"))
@@ -67,7 +86,7 @@ for line in sys.stdin:
         quiet.set()
     elif words[0] == "send":
         with sending:
-            socket.send_multipart([b"" if w == "-" else bytes.fromhex(w) for w in words[1:]])
+            socket.send_multipart(frames_of(words[1:]))
     elif words[0] == "big":
         with sending:
             socket.send_multipart([b"big", bytes(range(256)) * (int(words[1]) // 256)])
