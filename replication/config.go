@@ -36,6 +36,13 @@ type Config struct {
 	// Serves says whether a partition may come to be served here; events of those
 	// that may are held for a while. Nil: all may.
 	Serves func(fleet.Partition) bool
+	// Links says how far the connections to the peers are: the joining waits for
+	// those that will answer. It must be quick. Nil: it waits for no particular
+	// peer.
+	Links func() []Link
+	// Ended is told of requests picked here whose end another replica heard of,
+	// by the Core's goroutine: it must be quick. Nil: such ends are dropped.
+	Ended func(End)
 	// WallNow tells the time that sequences are compared with. Nil means time.Now.
 	WallNow func() time.Time
 	// Registerer gets the metrics of this package. Nil: they are not registered.

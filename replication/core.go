@@ -16,6 +16,7 @@ type Message struct {
 	Topic   string
 	Payload []byte
 	Auth    []byte // with a key: see Signer
+	From    string // of one that was received: the endpoint it came from, if known
 }
 
 // Core is the replication of one replica as a state machine. Local is safe for
@@ -28,6 +29,7 @@ type Core struct {
 	started    time.Time
 	ready      bool
 	timedOut   bool
+	echoes     string // the endpoint from which our own messages come back
 	nextHello  time.Time
 	nextDigest time.Time
 	digestSent time.Time
@@ -48,6 +50,10 @@ type Core struct {
 }
 
 const helloEvery = 500 * time.Millisecond
+
+// silence is after how long a sender that was not heard of is not there: who is
+// there tells it each second.
+const silence = 5 * time.Second
 
 // New returns a Core that starts to join at now.
 func New(now time.Time, cfg Config) (*Core, error) {
@@ -125,7 +131,7 @@ func (c *Core) receiveEvent(now time.Time, m Message) Disposition {
 		if p := c.peers[e.SenderID]; m.Topic == TopicV1 && p != nil && p.heardV2 {
 			return DuplicateV1
 		}
-		if p := c.hear(now, e.SenderID, e.SenderSeq); p != nil && m.Topic == TopicV2 {
+		if p := c.hear(now, e.SenderID, e.SenderSeq, m.From); p != nil && m.Topic == TopicV2 {
 			p.heardV2 = true
 		}
 	}
@@ -138,9 +144,10 @@ func (c *Core) receiveSync(now time.Time, raw Message) Disposition {
 	case err != nil:
 		return Malformed
 	case m.SenderID == c.cfg.SenderID:
+		c.echoes = raw.From
 		return OwnSender
 	}
-	p := c.hear(now, m.SenderID, m.SenderSeq)
+	p := c.hear(now, m.SenderID, m.SenderSeq, raw.From)
 	switch m.Type {
 	case Hello:
 		if now.Sub(c.digestSent) >= helloEvery {
@@ -157,6 +164,13 @@ func (c *Core) receiveSync(now time.Time, raw Message) Disposition {
 		ev := affinity.Event{Kind: affinity.EventUnpinned, Session: m.SessionID, Sequence: m.Sequence, WriterID: m.WriterID, Life: c.lifeOf(&ms)}
 		return c.apply(now, m.Partition, ev, false)
 	case StreamEnd:
+		if m.To == c.cfg.SenderID && c.cfg.Ended != nil {
+			c.cfg.Ended(m.End)
+		}
+	case Alive:
+		if p != nil {
+			p.WriterID, p.answered = m.WriterID, p.answered || m.Digested
+		}
 	}
 	return Refreshed
 }
@@ -174,31 +188,6 @@ func (c *Core) Tick(now time.Time) {
 		c.refreshInUse(now)
 	}
 }
-
-// join repeats hello until every peer that answers has been repaired.
-func (c *Core) join(now time.Time) {
-	if !c.ready {
-		answered, differing := 0, 0
-		for _, p := range c.peers {
-			if p.answered {
-				answered++
-				differing += p.Differing
-			}
-		}
-		c.timedOut = now.Sub(c.started) >= c.cfg.SyncTimeout
-		c.ready = c.timedOut || answered > 0 && differing == 0
-	}
-	if !c.nextHello.IsZero() && !now.Before(c.nextHello) {
-		c.nextHello = now.Add(helloEvery)
-		if c.ready {
-			c.nextHello = time.Time{}
-		}
-		c.sendSync(&SyncMessage{Type: Hello})
-	}
-}
-
-// Ready reports whether the joining is over, and whether only time ended it.
-func (c *Core) Ready() (ready, timedOut bool) { return c.ready, c.timedOut }
 
 func (c *Core) refreshInUse(now time.Time) {
 	shortest := time.Hour

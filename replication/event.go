@@ -3,6 +3,7 @@ package replication
 import (
 	"errors"
 
+	"mooring/affinity"
 	"mooring/internal/fleet"
 )
 
@@ -43,7 +44,8 @@ const (
 	DigestOf  SyncType = "digest" // the sums of one partition
 	Want      SyncType = "want"   // asks one peer for buckets of one partition
 	Floor     SyncType = "floor"  // an unpin
-	StreamEnd SyncType = "end"    // reserved for the end of a stream elsewhere; skipped
+	StreamEnd SyncType = "end"    // the end of a request that another replica picked
+	Alive     SyncType = "alive"  // says that the sender is there; each second
 )
 
 // SyncMessage is a message on TopicSync. Which fields are set depends on Type.
@@ -52,16 +54,31 @@ type SyncMessage struct {
 	SenderID  uint64
 	SenderSeq uint64
 
-	Partition fleet.Partition // all but hello
+	Partition fleet.Partition // digest, want and floor
 	Sums      []byte          // digest: 256 sums, big-endian
-	To        uint64          // want: the sender id that is asked
+	To        uint64          // want: the sender id that is asked; end: the replica that picked
 	Buckets   []byte          // want: one byte per bucket
 	Have      []byte          // want: sums of records not to be sent, big-endian
 	SessionID string          // floor
 	Sequence  uint64          // floor
-	WriterID  uint64          // floor
+	WriterID  uint64          // floor; alive: whose versions the sender makes
 	TTLMillis uint64          // floor
+	End       End             // end: its Replica is To
+	Digested  bool            // alive: digests of all the sender's partitions went before
 }
+
+// End is the end of a request that another replica picked, as a gateway's access
+// log told it here.
+type End struct {
+	Replica       uint64 // who picked
+	Lease         uint64 // the number of its pick
+	Outcome       affinity.Outcome
+	Served        string // the address that served it; "" if not known
+	ConnectFailed bool   // the worker could not be connected to
+}
+
+// maxServed bounds End.Served in bytes: an address with a port.
+const maxServed = 64
 
 // Errors of decoding.
 var (

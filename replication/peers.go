@@ -10,6 +10,8 @@ import (
 // Peer is what is known of one sending process.
 type Peer struct {
 	SenderID       uint64
+	WriterID       uint64 // whose versions it makes; 0: it has not said
+	From           string // where its latest message came from: see Message
 	LastHeard      time.Time
 	Holes          uint64    // messages that never came, so far
 	Differing      int       // buckets that differed at its last digests
@@ -20,7 +22,7 @@ type peer struct {
 	Peer
 	lastSeq  uint64
 	heardV2  bool
-	answered bool
+	answered bool // digests of all its partitions came since the join began
 	wants    map[fleet.Partition]*wanted
 }
 
@@ -37,7 +39,7 @@ const (
 )
 
 // hear notes a message of a sender; nil if there are too many senders.
-func (c *Core) hear(now time.Time, id, seq uint64) *peer {
+func (c *Core) hear(now time.Time, id, seq uint64, from string) *peer {
 	p := c.peers[id]
 	if p == nil {
 		if len(c.peers) >= maxPeers {
@@ -49,7 +51,7 @@ func (c *Core) hear(now time.Time, id, seq uint64) *peer {
 		}
 		c.peers[id] = p
 	}
-	p.LastHeard = now
+	p.LastHeard, p.From = now, from
 	switch {
 	case seq > p.lastSeq:
 		p.Holes += seq - p.lastSeq - 1

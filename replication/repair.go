@@ -41,7 +41,6 @@ func (c *Core) compare(now time.Time, p *peer, m *SyncMessage) {
 		w = &wanted{}
 		p.wants[m.Partition] = w
 	}
-	p.answered = true
 	w.differing = len(differs)
 	p.settle(now)
 	if len(differs) == 0 {
@@ -167,6 +166,21 @@ func (c *Core) sendDigests() {
 		}
 		c.sendSync(&m)
 	}
+	c.sendSync(&SyncMessage{Type: Alive, WriterID: c.cfg.WriterID, Digested: true})
+}
+
+// Alive sends a sign of life.
+func (c *Core) Alive() { c.sendSync(&SyncMessage{Type: Alive, WriterID: c.cfg.WriterID}) }
+
+// SendEnd tells the replica that picked a request how it ended. It reports false
+// if nothing was heard of that replica lately.
+func (c *Core) SendEnd(now time.Time, e End) bool {
+	p := c.peers[e.Replica]
+	if p == nil || now.Sub(p.LastHeard) > silence {
+		return false
+	}
+	c.sendSync(&SyncMessage{Type: StreamEnd, To: e.Replica, End: e})
+	return true
 }
 
 func (c *Core) sendSync(m *SyncMessage) {

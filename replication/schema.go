@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"mooring/affinity"
 	"mooring/internal/fleet"
 )
 
@@ -124,11 +125,10 @@ func AppendSync(b []byte, m *SyncMessage) []byte {
 	text("type", string(m.Type))
 	num("sender_id", m.SenderID)
 	num("sender_seq", m.SenderSeq)
-	if m.Type == Hello {
-		return b
+	if m.hasPartition() {
+		text("model_name", m.Partition.Model)
+		text("routing_group", m.Partition.Group)
 	}
-	text("model_name", m.Partition.Model)
-	text("routing_group", m.Partition.Group)
 	switch m.Type {
 	case DigestOf:
 		bin("sums", m.Sums)
@@ -141,9 +141,26 @@ func AppendSync(b []byte, m *SyncMessage) []byte {
 		num("sequence", m.Sequence)
 		num("writer_id", m.WriterID)
 		num("ttl_ms", m.TTLMillis)
-	case Hello, StreamEnd:
+	case StreamEnd:
+		num("to", m.To)
+		num("lease", m.End.Lease)
+		text("outcome", m.End.Outcome.String())
+		text("served", m.End.Served)
+		if m.End.ConnectFailed {
+			num("connect_failed", 1)
+		}
+	case Alive:
+		num("writer_id", m.WriterID)
+		if m.Digested {
+			num("digested", 1)
+		}
+	case Hello:
 	}
 	return b
+}
+
+func (m *SyncMessage) hasPartition() bool {
+	return m.Type == DigestOf || m.Type == Want || m.Type == Floor
 }
 
 // DecodeSync reads a SyncMessage and checks that it has what its type needs. A
@@ -180,6 +197,16 @@ func DecodeSync(payload []byte) (m SyncMessage, err error) {
 			m.WriterID = d.uint()
 		case "ttl_ms":
 			m.TTLMillis = d.uint()
+		case "lease":
+			m.End.Lease = d.uint()
+		case "outcome":
+			m.End.Outcome = outcomeOf(d.str())
+		case "served":
+			m.End.Served = d.str()
+		case "digested":
+			m.Digested = d.uint() != 0
+		case "connect_failed":
+			m.End.ConnectFailed = d.uint() != 0
 		default:
 			return false
 		}
@@ -188,14 +215,27 @@ func DecodeSync(payload []byte) (m SyncMessage, err error) {
 	if d.err != nil {
 		return SyncMessage{}, d.err
 	}
+	m.End.Replica = m.To
 	return m, m.check(model && group)
 }
 
+// outcomeOf reads an outcome's word. One that is not known, of a newer replica,
+// ended somehow.
+func outcomeOf(word string) affinity.Outcome {
+	for _, o := range []affinity.Outcome{affinity.ClientAborted, affinity.UpstreamFailed, affinity.NeverSent} {
+		if o.String() == word {
+			return o
+		}
+	}
+	return affinity.Completed
+}
+
 func (m *SyncMessage) check(partition bool) error {
-	known := m.Type == DigestOf || m.Type == Want || m.Type == Floor
 	switch {
-	case m.Type == "" || m.SenderID == 0 || known && !partition:
+	case m.Type == "" || m.SenderID == 0 || m.hasPartition() && !partition:
 		return ErrMissingKey
+	case m.Type == StreamEnd && len(m.End.Served) > maxServed:
+		return fmt.Errorf("%w: an address of %d bytes", ErrMalformed, len(m.End.Served))
 	case m.Type == DigestOf && len(m.Sums) != digestBytes:
 		return fmt.Errorf("%w: a digest of %d bytes", ErrMalformed, len(m.Sums))
 	case m.Type == Want && (len(m.Buckets) > 256 || len(m.Have)%8 != 0):

@@ -1,0 +1,85 @@
+package replication
+
+import "time"
+
+// Link is this replica's connection to one peer.
+type Link struct {
+	Endpoint  string    // as in Message.From
+	Connected bool      // now
+	Since     time.Time // when that began; zero: the first attempt is under way
+}
+
+// answersWithin is how long a peer that is connected may be silent before it is
+// taken for one that only publishes bindings, and is not waited for.
+const answersWithin = 1500 * time.Millisecond
+
+// Ready reports whether the joining is over, and whether only time ended it.
+func (c *Core) Ready() (ready, timedOut bool) { return c.ready, c.timedOut }
+
+// Rejoin begins to join anew: this process may have missed anything.
+func (c *Core) Rejoin(now time.Time) {
+	c.ready, c.timedOut, c.started, c.nextHello, c.nextDigest = false, false, now, now, now
+	for _, p := range c.peers {
+		p.answered = false
+	}
+}
+
+// join repeats hello until every peer that answers has been repaired.
+func (c *Core) join(now time.Time) {
+	if !c.ready {
+		c.timedOut = now.Sub(c.started) >= c.cfg.SyncTimeout
+		c.ready = c.timedOut || c.repaired(now)
+	}
+	if !c.nextHello.IsZero() && !now.Before(c.nextHello) {
+		c.nextHello = now.Add(helloEvery)
+		if c.ready {
+			c.nextHello = time.Time{}
+		}
+		c.sendSync(&SyncMessage{Type: Hello})
+	}
+}
+
+// repaired reports whether peers have answered, none of them differs, and no
+// other is going to answer. A single answer would not do: it may be that of a
+// replica that joins too and has nothing yet.
+func (c *Core) repaired(now time.Time) bool {
+	answered := 0
+	for _, p := range c.peers {
+		// One that has died in the meantime is not waited for.
+		if p.answered && now.Sub(p.LastHeard) < silence {
+			answered++
+			if p.Differing > 0 {
+				return false
+			}
+		}
+	}
+	if answered == 0 || c.cfg.Links == nil {
+		return answered > 0
+	}
+	for _, l := range c.cfg.Links() {
+		if c.mayAnswer(now, l) {
+			return false
+		}
+	}
+	return true
+}
+
+// mayAnswer reports whether an answer of the peer at the other end is to come.
+func (c *Core) mayAnswer(now time.Time, l Link) bool {
+	if l.Since.IsZero() {
+		return true
+	}
+	if !l.Connected || l.Endpoint == c.echoes {
+		return false
+	}
+	talks := false
+	for _, p := range c.peers {
+		if p.From == l.Endpoint && p.LastHeard.After(l.Since) {
+			if p.answered {
+				return false
+			}
+			talks = true
+		}
+	}
+	return talks || now.Sub(l.Since) < answersWithin
+}
