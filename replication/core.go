@@ -97,6 +97,9 @@ func (c *Core) Local(p fleet.Partition, ev affinity.Event) {
 	c.sink.add(p, ev, !c.cfg.ablate.leadingEdge)
 }
 
+// Wake is sent to when Flush has something to send at once.
+func (c *Core) Wake() <-chan struct{} { return c.sink.wake }
+
 // Connected tells that a peer was reached, anew or for the first time: it may
 // have missed anything.
 func (c *Core) Connected(now time.Time) {

@@ -36,9 +36,13 @@ type sink struct {
 	ready   list.List // slots to be sent
 	timed   list.List // slots that were sent, by due
 	dropped int       // since the last drain
+
+	wake chan struct{} // holds a token when something is to be sent at once
 }
 
-func newSink(limit int) *sink { return &sink{limit: limit, slots: make(map[slotKey]*slot)} }
+func newSink(limit int) *sink {
+	return &sink{limit: limit, slots: make(map[slotKey]*slot), wake: make(chan struct{}, 1)}
+}
 
 // add queues an event. A use within the interval after the last sending waits
 // for the interval's end: peers would otherwise expire the session early.
@@ -66,6 +70,10 @@ func (s *sink) add(p fleet.Partition, ev affinity.Event, keepEarly bool) {
 	default:
 		sl.event, sl.refresh = ev, use
 		sl.queued = s.ready.PushBack(sl)
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
 	}
 }
 
