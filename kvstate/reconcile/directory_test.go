@@ -1,0 +1,332 @@
+package reconcile
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mooring/kvstate"
+)
+
+// watched is a directory under test: look says what was told since the last one.
+type watched struct {
+	t    *testing.T
+	root string
+	dir  *directory
+	told []string
+}
+
+func newWatched(t *testing.T) *watched {
+	w := &watched{t: t, root: filepath.Join(t.TempDir(), "records")}
+	w.dir = newDirectory(w.root, func(r refusal) { w.told = append(w.told, "refused "+string(r.reason)) })
+	return w
+}
+
+func (w *watched) look() string {
+	w.dir.look(hearsay{all: true}, w.tell)
+	return w.said()
+}
+
+func (w *watched) tell(u update) { w.told = append(w.told, describe(u)) }
+
+func (w *watched) said() string {
+	defer func() { w.told = nil }()
+	return strings.Join(w.told, "; ")
+}
+
+func describe(u update) string {
+	if u.lost != nil {
+		return "lost"
+	}
+	var parts []string
+	for _, c := range u.changes {
+		sign := "+"
+		if c.record == nil {
+			sign = "-"
+		}
+		parts = append(parts, fmt.Sprintf("%s%s/%d", sign, strings.Split(c.topic, "-")[2], c.id))
+	}
+	slices.Sort(parts)
+	if u.whole {
+		parts = append([]string{"all:"}, parts...)
+	}
+	return strings.Join(parts, " ")
+}
+
+func (w *watched) wants(want string) {
+	w.t.Helper()
+	if got := w.look(); got != want {
+		w.t.Errorf("told %q, want %q", got, want)
+	}
+}
+
+func (w *watched) mkdir(topics ...string) {
+	w.t.Helper()
+	for _, topic := range append(topics, "") {
+		if err := os.MkdirAll(filepath.Join(w.root, topic), 0o755); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// write puts a file in place by a rename, as a writer of records does.
+func (w *watched) write(topic, name, text string) {
+	w.t.Helper()
+	path := filepath.Join(w.root, topic, name)
+	if err := os.WriteFile(path+".tmp", []byte(text), 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.Rename(path+".tmp", path); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *watched) remove(topic, name string) {
+	w.t.Helper()
+	if err := os.Remove(filepath.Join(w.root, topic, name)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *watched) rename(from, to string) {
+	w.t.Helper()
+	if err := os.Rename(from, to); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func sourceRecord(publisher uint64) kvstate.SourceAdvertisement {
+	owner := testOwner(byte(publisher))
+	return kvstate.SourceAdvertisement{
+		CacheOwnerID: owner, IndexerDomainID: owner.Pool.IndexerDomain, KVBlockSize: 16,
+		KVStateEndpoint: kvstate.EndpointID{Namespace: "ns", Component: "worker", Name: "generate"},
+		IngressProtocol: kvstate.VLLMResidencyV1, PublisherID: publisher, ProtocolVersion: kvstate.V2,
+		EventTopic: kvstate.EventTopic, RecoveryControlTarget: testTarget("http://127.0.0.1:1"),
+	}
+}
+
+func attachmentRecord(publisher, generation uint64) kvstate.AttachmentAdvertisement {
+	return kvstate.AttachmentAdvertisement{
+		CacheOwnerID: testOwner(byte(publisher)), PublisherID: publisher, ProtocolVersion: kvstate.V2,
+		RecoveryControlTarget: testTarget("http://127.0.0.1:1"), ProducerInstance: testTarget("http://127.0.0.1:2"),
+		AttachmentGeneration: generation, Worker: kvstate.Worker{WorkerID: 1}, IngressProtocol: kvstate.VLLMResidencyV1,
+		RawZMQEndpoint: "tcp://127.0.0.1:5557", ReadyAtOutboundCursor: 1,
+	}
+}
+
+func testOwner(n byte) kvstate.CacheOwnerID {
+	var id kvstate.CacheOwnerID
+	id.Slot.Digest[0] = n
+	return id
+}
+
+func testTarget(url string) kvstate.Instance {
+	return kvstate.Instance{Component: "agent", Endpoint: "query", Namespace: "ns", InstanceID: 1,
+		Transport: kvstate.Transport{Kind: kvstate.HTTP, Address: url}}
+}
+
+func encoded(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestRecordsComeAndGo(t *testing.T) {
+	w := newWatched(t)
+	w.mkdir(kvstate.SourceTopic)
+	w.write(kvstate.SourceTopic, "7.json", encoded(t, sourceRecord(7)))
+	w.wants("all: +sources/7")
+	w.wants("")
+	w.mkdir(kvstate.AttachmentTopic) // the first attachment makes the directory
+	a := attachmentRecord(7, 1)
+	name := fmt.Sprintf("%d.json", kvstate.AttachmentRecordID(7, 1))
+	w.write(kvstate.AttachmentTopic, name, encoded(t, a))
+	w.wants(fmt.Sprintf("+attachments/%d", kvstate.AttachmentRecordID(7, 1)))
+	w.remove(kvstate.SourceTopic, "7.json")
+	w.remove(kvstate.AttachmentTopic, name)
+	w.wants(fmt.Sprintf("-attachments/%d -sources/7", kvstate.AttachmentRecordID(7, 1)))
+}
+
+func TestHalfWrittenRecordsWaitUntilWhole(t *testing.T) {
+	w := newWatched(t)
+	w.mkdir(kvstate.SourceTopic)
+	w.wants("all:")
+	text := encoded(t, sourceRecord(7))
+	for _, part := range []string{"", text[:1], text[:len(text)/2], text[:len(text)-1]} {
+		if err := os.WriteFile(filepath.Join(w.root, kvstate.SourceTopic, "7.json"), []byte(part), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		w.wants("")
+	}
+	if err := os.WriteFile(filepath.Join(w.root, kvstate.SourceTopic, "7.json"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w.wants("+sources/7")
+}
+
+func TestRecordsAreImmutable(t *testing.T) {
+	w := newWatched(t)
+	w.mkdir(kvstate.SourceTopic)
+	first := sourceRecord(7)
+	w.write(kvstate.SourceTopic, "7.json", encoded(t, first))
+	w.wants("all: +sources/7")
+	w.write(kvstate.SourceTopic, "7.json", "\n"+encoded(t, first)) // the same payload again
+	w.wants("")
+	other := first
+	other.GlobalDPRank = 3
+	w.write(kvstate.SourceTopic, "7.json", encoded(t, other))
+	w.wants("refused changed")
+	w.wants("") // told once
+	if got := w.dir.topics[0].records[7].value; got != any(first) {
+		t.Errorf("kept %+v, want the first", got)
+	}
+	w.remove(kvstate.SourceTopic, "7.json")
+	w.wants("-sources/7")
+	w.write(kvstate.SourceTopic, "7.json", encoded(t, other)) // a new record
+	w.wants("+sources/7")
+}
+
+func TestBadRecordsAreRefusedOnceEach(t *testing.T) {
+	otherDomain := sourceRecord(7)
+	otherDomain.IndexerDomainID.RoutingScope.Digest[0]++
+	framework := sourceRecord(7)
+	framework.IngressProtocol = kvstate.FrameworkV1
+	blockless := sourceRecord(7)
+	blockless.KVBlockSize = 0
+	tests := []struct{ topic, name, text, want string }{
+		{kvstate.SourceTopic, "8.json", encoded(t, sourceRecord(7)), "refused wrong_id"},
+		{kvstate.SourceTopic, "7.json", encoded(t, otherDomain), "refused wrong_domain"},
+		{kvstate.SourceTopic, "7.json", encoded(t, framework), "refused wrong_protocol"},
+		{kvstate.SourceTopic, "7.json", encoded(t, blockless), "refused no_block_size"},
+		{kvstate.SourceTopic, "7.json", "null and void", "refused malformed"},
+		{kvstate.SourceTopic, "7.json", "[1,2]", "refused malformed"},
+		{kvstate.SourceTopic, "7.json", `{"protocol_version":"v3"}`, "refused malformed"},
+		{kvstate.SourceTopic, "7.json", strings.Repeat(" ", maxRecordBytes+1), "refused too_large"},
+		{kvstate.SourceTopic, "seven.json", "{", ""},
+		{kvstate.SourceTopic, "007.json", "{}", ""},
+		{kvstate.SourceTopic, ".7.json.swp", "{}", ""},
+		{kvstate.AttachmentTopic, "7.json", encoded(t, attachmentRecord(7, 1)), "refused wrong_id"},
+		{kvstate.AttachmentTopic, fmt.Sprintf("%d.json", kvstate.AttachmentRecordID(7, 2)), encoded(t, attachmentRecord(7, 1)), "refused wrong_id"},
+	}
+	for _, tt := range tests {
+		w := newWatched(t)
+		w.mkdir(kvstate.SourceTopic, kvstate.AttachmentTopic)
+		w.wants("all:")
+		w.write(tt.topic, tt.name, tt.text)
+		if got := w.look(); got != tt.want {
+			t.Errorf("%s/%s: told %q, want %q", tt.topic, tt.name, got, tt.want)
+		}
+		w.wants("")
+	}
+}
+
+func TestPipesAndDirectoriesAreNoRecords(t *testing.T) {
+	w := newWatched(t)
+	w.mkdir(kvstate.SourceTopic, filepath.Join(kvstate.SourceTopic, "8.json"))
+	if err := syscall.Mkfifo(filepath.Join(w.root, kvstate.SourceTopic, "7.json"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w.wants("refused not_a_file; refused not_a_file; all:")
+}
+
+func TestDirectoryThatLeavesIsUncertain(t *testing.T) {
+	w := newWatched(t)
+	w.wants("lost") // not there yet
+	w.wants("")     // told once
+	w.mkdir(kvstate.SourceTopic, kvstate.AttachmentTopic)
+	w.wants("all:")
+	w.write(kvstate.SourceTopic, "7.json", encoded(t, sourceRecord(7)))
+	w.write(kvstate.SourceTopic, "8.json", encoded(t, sourceRecord(8)))
+	w.wants("+sources/7 +sources/8")
+
+	w.rename(w.root, w.root+"-away")
+	w.wants("lost")
+	w.rename(w.root+"-away", w.root)
+	w.remove(kvstate.SourceTopic, "8.json") // meanwhile
+	w.wants("all: +sources/7")
+
+	topic := filepath.Join(w.root, kvstate.SourceTopic)
+	w.rename(topic, topic+"-away")
+	w.wants("lost")
+	w.rename(w.root, w.root+"-away") // and then all of it
+	w.wants("")
+	w.mkdir() // back, but the topic it had is not: a volume that is being mounted
+	w.wants("")
+	w.mkdir(kvstate.SourceTopic, kvstate.AttachmentTopic)
+	w.wants("all:")
+}
+
+func TestChangesAreHeardWithoutRescan(t *testing.T) {
+	w := newWatched(t)
+	w.mkdir(kvstate.SourceTopic)
+	ctx, cancel := context.WithCancel(t.Context())
+	told := make(chan string)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.dir.run(ctx, func(u update) {
+			select {
+			case told <- describe(u):
+			case <-ctx.Done():
+			}
+		})
+	}()
+	defer func() { cancel(); <-ended }()
+	wants := func(want string) {
+		t.Helper()
+		select {
+		case got := <-told:
+			if got != want {
+				t.Fatalf("told %q, want %q", got, want)
+			}
+		case <-time.After(rescan - time.Second): // before the rescan would tell
+			t.Fatalf("nothing was told, want %q", want)
+		}
+	}
+	wants("all:")
+	w.write(kvstate.SourceTopic, "7.json", encoded(t, sourceRecord(7)))
+	wants("+sources/7")
+	w.mkdir(kvstate.AttachmentTopic)
+	id := kvstate.AttachmentRecordID(7, 1)
+	w.write(kvstate.AttachmentTopic, fmt.Sprintf("%d.json", id), encoded(t, attachmentRecord(7, 1)))
+	wants(fmt.Sprintf("+attachments/%d", id))
+	w.remove(kvstate.SourceTopic, "7.json")
+	wants("-sources/7")
+	w.rename(w.root, w.root+"-away")
+	wants("lost")
+	w.rename(w.root+"-away", w.root)
+	wants(fmt.Sprintf("all: +attachments/%d", id))
+}
+
+func TestTenThousandRecords(t *testing.T) {
+	const n = 10_000
+	w := newWatched(t)
+	w.mkdir(kvstate.SourceTopic)
+	for i := range uint64(n) {
+		path := filepath.Join(w.root, kvstate.SourceTopic, fmt.Sprintf("%d.json", i+1))
+		if err := os.WriteFile(path, []byte(encoded(t, sourceRecord(i+1))), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []update
+	tell := func(u update) { got = append(got, u) }
+	start := time.Now()
+	w.dir.look(hearsay{all: true}, tell)
+	first := time.Since(start)
+	start = time.Now()
+	w.dir.look(hearsay{all: true}, tell) // unchanged files are not read again
+	t.Logf("first look %v, rescan %v", first, time.Since(start))
+	if len(got) != 1 || len(got[0].changes) != n {
+		t.Fatalf("%d updates, want one of %d records", len(got), n)
+	}
+}
