@@ -26,6 +26,7 @@ var (
 	states           = enum[State]{"state", Unavailable, []string{"unavailable", "unknown", "ready"}}
 	reasons          = enum[Reason]{"reason", WatchUncertain, []string{"watch_uncertain", "no_source", "ambiguous_source", "no_attachment",
 		"ambiguous_attachment", "worker_not_live", "endpoint_unreachable", "status_mismatch", "recovery_identity_mismatch", "recovery_behind_barrier"}}
+	queryOps   = enum[QueryOp]{"query kind", QueryRecovery, []string{"recovery", "state_agent_recovery", "status"}}
 	mismatches = enum[Mismatch]{"mismatch", StatusOwner, []string{"status_owner", "cache_owner_not_ready", "attachment_publisher", "status_publisher",
 		"status_protocol", "attachment_protocol", "attachment_ingress", "attachment_rank", "source_event_topic", "attachment_control_target",
 		"status_detached", "status_generation", "status_worker", "status_barrier", "status_not_ready"}}

@@ -25,36 +25,43 @@ func (s IdentitySource) MarshalText() ([]byte, error) { return enumText(identity
 // UnmarshalText reads the wire name; an unknown one is an error.
 func (s *IdentitySource) UnmarshalText(b []byte) error { return enumParse(identitySources, b, s) }
 
+// Digest is the first 16 bytes of a BLAKE3 hash. In JSON it is an array of 16
+// numbers, not a string. A [16]byte is assignable to it.
+type Digest [16]byte
+
+// String returns 32 hex digits.
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
 // CacheSemanticsID says which caches hold interchangeable blocks. On the wire:
 //
 //	{"digest":[125,49,...16 numbers],"source":"explicit"}
 type CacheSemanticsID struct {
-	Digest [16]byte       `json:"digest"`
+	Digest Digest         `json:"digest"`
 	Source IdentitySource `json:"source"`
 }
 
 // String returns the digest as 32 hex digits.
-func (id CacheSemanticsID) String() string { return hex.EncodeToString(id.Digest[:]) }
+func (id CacheSemanticsID) String() string { return id.Digest.String() }
 
 // RoutingScopeID says which serving endpoint may share an index. The wire form
 // is that of [CacheSemanticsID].
 type RoutingScopeID struct {
-	Digest [16]byte       `json:"digest"`
+	Digest Digest         `json:"digest"`
 	Source IdentitySource `json:"source"`
 }
 
 // String returns the digest as 32 hex digits.
-func (id RoutingScopeID) String() string { return hex.EncodeToString(id.Digest[:]) }
+func (id RoutingScopeID) String() string { return id.Digest.String() }
 
 // StableDPSlotID names one data-parallel slot for longer than an engine process
 // lives. The wire form is that of [CacheSemanticsID].
 type StableDPSlotID struct {
-	Digest [16]byte       `json:"digest"`
+	Digest Digest         `json:"digest"`
 	Source IdentitySource `json:"source"`
 }
 
 // String returns the digest as 32 hex digits.
-func (id StableDPSlotID) String() string { return hex.EncodeToString(id.Digest[:]) }
+func (id StableDPSlotID) String() string { return id.Digest.String() }
 
 // DCID names a data centre. On the wire it is a bare 64-bit number, which must
 // not pass through a float64.

@@ -1,0 +1,86 @@
+package kvstate
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// unmarshalObject reads an object into a struct without UnmarshalJSON of its own.
+// Names are exact and may come once, unknown ones are ignored, and a required one
+// that is missing or null is an error that names it.
+func unmarshalObject[T any](data []byte, into *T, required ...string) error {
+	if err := requireFields(data, required); err != nil {
+		return err
+	}
+	return json.Unmarshal(data, into)
+}
+
+func requireFields(data []byte, required []string) error {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(data))
+	missing := slices.Clone(required)
+	err := readObject(dec, func(name string) error {
+		if dec.PeekKind() != 'n' {
+			missing = slices.DeleteFunc(missing, func(s string) bool { return s == name })
+		}
+		return dec.SkipValue()
+	})
+	if err == nil && len(missing) > 0 {
+		err = missingField(missing[0])
+	}
+	return err
+}
+
+func missingField(name string) error { return fmt.Errorf("missing field %q", name) }
+
+// readObject calls field for each name of the object that comes next in dec; field
+// must read the value.
+func readObject(dec *jsontext.Decoder, field func(name string) error) error {
+	if kind := dec.PeekKind(); kind != '{' {
+		return unexpected(dec, "an object")
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	for dec.PeekKind() != '}' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return err
+		}
+		if err := field(name.String()); err != nil {
+			return err
+		}
+	}
+	_, err := dec.ReadToken()
+	return err
+}
+
+// readArray calls element before each element of the array that comes next in dec;
+// element must read it.
+func readArray(dec *jsontext.Decoder, element func() error) error {
+	if kind := dec.PeekKind(); kind != '[' {
+		return unexpected(dec, "an array")
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	for dec.PeekKind() != ']' {
+		if err := element(); err != nil {
+			return err
+		}
+	}
+	_, err := dec.ReadToken()
+	return err
+}
+
+// unexpected is the error for a value of the wrong kind, or for none at all.
+func unexpected(dec *jsontext.Decoder, want string) error {
+	kind := dec.PeekKind()
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	return fmt.Errorf("%s: found %v, want %s", dec.StackPointer(), kind, want)
+}
