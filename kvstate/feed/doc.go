@@ -1,0 +1,28 @@
+// Package feed follows the KV events of one engine rank and keeps the block
+// index in step with them: it subscribes to the engine's ZeroMQ publisher,
+// decodes and checks the batches, applies each sequence number at most once
+// and in order, repairs gaps from the engine's replay socket, and answers as
+// the rank's state agent (source, attachment, status, receipt) in process.
+//
+// What is trusted: nothing. A payload costs memory in proportion to its size,
+// which is bounded; the decoder does not recurse; whatever an event gets wrong
+// drops that event alone and counts its Reason.
+//
+// Holed. The index of a feed is "holed" while it may differ from the engine's
+// cache: after a gap until it is repaired, for good (until the engine clears
+// its cache or restarts) when it cannot be. Without a replay address a gap
+// cannot be repaired, and a connection to an engine that is already running
+// starts from nothing; both are holed. After a reconnection without a replay
+// address the feed is holed until the next batch proves that none was missed.
+//
+// Restart. A sequence number that goes back, or a replay that does not know
+// the batch applied last, means another engine process: the worker's own
+// blocks are cleared, the attachment gets the next generation, and counting
+// starts over. Blocks of the cache-owner domain stay.
+//
+// Ordering and blocking: Run alone touches the index, from one goroutine; all
+// other methods may be called concurrently with it and do not block. An engine
+// is never slowed down: what cannot be kept is dropped and makes a gap. An idle
+// engine is silent, so silence is no failure; a vanished host is noticed by TCP
+// keep-alive.
+package feed

@@ -1,0 +1,311 @@
+package feed
+
+import (
+	"bytes"
+
+	"github.com/zeebo/xxh3"
+)
+
+// What may wait while a repair runs. Beyond, the newest is dropped; the repair
+// fills it if it was published before the replay is answered.
+const (
+	maxWaiting      = 2048
+	maxWaitingBytes = 8 << 20
+)
+
+// maxVain bounds the replays in a row that are cut off and bring nothing.
+const maxVain = 3
+
+type actionKind uint8
+
+const (
+	apply   actionKind = iota // the batch seq
+	hole                      // batches from seq up to, not including, until will never come
+	restart                   // the engine starts anew
+	replay                    // ask for a replay from seq, as attempt; an earlier one is void
+)
+
+// An action is what a sequencer wants done. They are done in order.
+type action struct {
+	kind       actionKind
+	seq, until uint64
+	attempt    uint64
+	payload    []byte
+}
+
+// A numbered batch is one that waits.
+type numbered struct {
+	seq     uint64
+	payload []byte
+}
+
+// sequencer decides which batch is applied when: each sequence number at most
+// once and in order, with gaps repaired by replays or given up as holes. It has
+// no clock and does no I/O: every method takes what happened and returns what
+// to do, in memory that lasts until the next call. Not for concurrent use.
+//
+// Two streams come in. Live batches of one connection only go up; one that goes
+// back, or that starts below what was due when the connection was made, is of
+// another engine process. Replayed ones may overlap with them either way.
+type sequencer struct {
+	canReplay bool
+	dropped   *[reasons]uint64 // counts
+
+	next    uint64 // the number that is due; Invariant: all below were applied or given up
+	applied bool   // at least one was, since the engine started
+	sum     uint64 // of the payload applied last
+
+	floor   uint64 // next, when this connection was made
+	live    uint64 // the last live number of this connection
+	hasLive bool
+
+	// unproven: batches may have been missed while there was no connection.
+	unproven bool
+
+	repairing bool
+	attempt   uint64 // the last; messages of others are stale
+	start     uint64 // what it asked for
+	verify    bool   // it asked for the batch applied last, to see that the engine still knows it
+	asked     uint64 // next, when it began; it brought something new if next is greater now
+	silent    bool   // it brought nothing yet
+	broken    bool   // it left something out; what follows is not applied
+	vain      int    // attempts in a row that were cut off without progress
+
+	waiting      []numbered
+	waitingBytes int
+
+	actions []action
+}
+
+// doubtful reports whether batches may be missing that may still come.
+func (s *sequencer) doubtful() bool { return s.unproven || s.repairing }
+
+// connected says that a new connection was made; live batches are its own from
+// now on.
+func (s *sequencer) connected() []action {
+	s.begin()
+	s.floor, s.hasLive = s.next, false
+	s.stopRepair()
+	s.unproven = true
+	if s.canReplay {
+		s.vain = 0
+		s.ask(s.applied)
+	}
+	return s.actions
+}
+
+// lost says that the connection is gone.
+func (s *sequencer) lost() []action {
+	s.begin()
+	s.stopRepair()
+	s.unproven = true
+	return s.actions
+}
+
+// received takes a live batch.
+func (s *sequencer) received(seq uint64, payload []byte) []action {
+	s.begin()
+	if s.again(seq, payload) {
+		s.dropped[Duplicate]++
+		return s.actions
+	}
+	back := (s.hasLive && seq <= s.live) || (!s.hasLive && seq < s.floor)
+	s.live, s.hasLive = seq, true
+	if back {
+		s.restart()
+	}
+	if s.repairing {
+		s.wait(seq, payload)
+	} else {
+		s.offer(seq, payload)
+	}
+	return s.actions
+}
+
+// replayed takes a batch of a replay.
+func (s *sequencer) replayed(attempt, seq uint64, payload []byte) []action {
+	s.begin()
+	if !s.repairing || attempt != s.attempt || s.broken {
+		return s.actions
+	}
+	silent := s.silent
+	s.silent = false
+	switch {
+	case seq < s.start:
+		s.silent = silent // not asked for
+		s.dropped[Duplicate]++
+	case silent && s.verify && seq == s.start:
+		if xxh3.Hash(payload) != s.sum {
+			s.restartByReplay()
+		}
+	case seq < s.next:
+		s.dropped[Duplicate]++
+	case seq > s.next && !silent:
+		s.broken = true // lost on the way; ask for it again
+	default:
+		s.skipTo(seq)
+		s.apply(seq, payload)
+	}
+	return s.actions
+}
+
+// replayEnded says that a replay is over; complete: the engine said so itself.
+func (s *sequencer) replayEnded(attempt uint64, complete bool) []action {
+	s.begin()
+	if !s.repairing || attempt != s.attempt {
+		return s.actions
+	}
+	switch progress := s.next > s.asked; {
+	case !complete && !progress && s.vain+1 >= maxVain:
+		s.surrender()
+	case !complete && !progress:
+		s.vain++
+		s.ask(s.verify && s.silent)
+	case s.broken || !complete:
+		s.vain = 0
+		s.ask(false)
+	case s.verify && s.silent:
+		s.restartByReplay()
+	default:
+		s.settle()
+	}
+	return s.actions
+}
+
+// giveUp ends a repair that takes too long.
+func (s *sequencer) giveUp() []action {
+	s.begin()
+	if s.repairing {
+		s.surrender()
+	}
+	return s.actions
+}
+
+// again says whether this is the last live batch once more.
+func (s *sequencer) again(seq uint64, payload []byte) bool {
+	switch n := len(s.waiting); {
+	case !s.hasLive || seq != s.live:
+		return false
+	case n > 0 && s.waiting[n-1].seq == seq:
+		return bytes.Equal(s.waiting[n-1].payload, payload)
+	}
+	return s.applied && seq+1 == s.next && xxh3.Hash(payload) == s.sum
+}
+
+func (s *sequencer) begin() {
+	clear(s.actions)
+	s.actions = s.actions[:0]
+}
+
+func (s *sequencer) do(a action) { s.actions = append(s.actions, a) }
+
+func (s *sequencer) apply(seq uint64, payload []byte) {
+	s.do(action{kind: apply, seq: seq, payload: payload})
+	s.next, s.applied, s.sum = seq+1, true, xxh3.Hash(payload)
+}
+
+// skipTo gives up all batches below seq that were not applied.
+func (s *sequencer) skipTo(seq uint64) {
+	if seq > s.next {
+		s.do(action{kind: hole, seq: s.next, until: seq})
+		s.next = seq
+	}
+}
+
+// offer applies a live batch that nothing has to be waited for, or begins to
+// repair what is missing before it.
+func (s *sequencer) offer(seq uint64, payload []byte) {
+	switch {
+	case seq < s.next:
+		s.dropped[Duplicate]++
+		return
+	case seq > s.next && s.canReplay:
+		s.vain = 0
+		s.ask(false)
+		s.wait(seq, payload)
+		return
+	}
+	s.skipTo(seq)
+	s.unproven = false
+	s.apply(seq, payload)
+}
+
+func (s *sequencer) wait(seq uint64, payload []byte) {
+	if n := len(s.waiting); n >= maxWaiting || (n > 0 && s.waitingBytes+len(payload) > maxWaitingBytes) {
+		s.dropped[WaitingOverflow]++
+		return
+	}
+	s.waiting = append(s.waiting, numbered{seq, payload})
+	s.waitingBytes += len(payload)
+}
+
+// ask begins an attempt to get what is due, or also the batch before it.
+func (s *sequencer) ask(verify bool) {
+	s.repairing, s.verify, s.silent, s.broken = true, verify, true, false
+	s.start, s.asked = s.next, s.next
+	if verify {
+		s.start--
+	}
+	s.attempt++
+	s.do(action{kind: replay, seq: s.start, attempt: s.attempt})
+}
+
+// settle ends a repair after a complete answer: what waited is applied. A gap
+// before one of them is asked for, unless that is what was just asked in vain.
+func (s *sequencer) settle() {
+	s.repairing, s.unproven = false, false
+	waiting := s.waiting
+	s.waiting, s.waitingBytes = nil, 0
+	for i, w := range waiting {
+		if w.seq > s.next && s.next > s.asked {
+			s.ask(false)
+			for _, w := range waiting[i:] {
+				s.wait(w.seq, w.payload)
+			}
+			return
+		}
+		s.late(w)
+	}
+}
+
+// surrender ends a repair in vain: what waited is applied, with holes. If
+// nothing waited, it is not known whether something is missing.
+func (s *sequencer) surrender() {
+	s.repairing = false
+	waiting := s.waiting
+	s.waiting, s.waitingBytes = nil, 0
+	for _, w := range waiting {
+		s.unproven = false
+		s.late(w)
+	}
+}
+
+// late applies a batch that waited.
+func (s *sequencer) late(w numbered) {
+	if w.seq < s.next {
+		s.dropped[Duplicate]++
+		return
+	}
+	s.skipTo(w.seq)
+	s.apply(w.seq, w.payload)
+}
+
+func (s *sequencer) stopRepair() {
+	s.repairing, s.waiting, s.waitingBytes = false, nil, 0
+}
+
+// restart starts over with another engine, of which nothing is known yet.
+func (s *sequencer) restart() {
+	s.do(action{kind: restart})
+	s.stopRepair()
+	s.next, s.floor, s.applied, s.unproven = 0, 0, false, false
+}
+
+// restartByReplay is restart when the replay shows it: what waits is already of
+// the new engine.
+func (s *sequencer) restartByReplay() {
+	waiting, size := s.waiting, s.waitingBytes
+	s.restart()
+	s.ask(false)
+	s.waiting, s.waitingBytes = waiting, size
+}
