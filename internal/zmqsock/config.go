@@ -86,6 +86,10 @@ type SubscriberConfig struct {
 	// a vanished host is then noticed by TCP keep-alive after about 25 s, a
 	// stopped process not at all.
 	IdleTimeout time.Duration
+	// IdleTopic, if not empty, arms IdleTimeout anew on each connection by the
+	// first message whose first frame it is: who has sent one is known to send
+	// regularly, whoever else it is that publishes there.
+	IdleTopic string
 	// StallTimeout ends a connection that stops in mid-message, or does not
 	// take a PONG. Default 5 s.
 	StallTimeout time.Duration

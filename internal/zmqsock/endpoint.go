@@ -34,3 +34,10 @@ func hostPort(endpoint string, bind bool) (string, error) {
 	}
 	return net.JoinHostPort(host, port), nil
 }
+
+// CheckEndpoint says what is wrong with an endpoint that is to be bound or
+// dialled; nil: nothing that can be told without trying.
+func CheckEndpoint(endpoint string, bind bool) error {
+	_, err := hostPort(endpoint, bind)
+	return err
+}

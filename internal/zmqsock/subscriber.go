@@ -145,7 +145,10 @@ func (s *Subscriber) connection(ctx context.Context) error {
 		// ephemeral range to itself, which would keep the publisher from it.
 		return endf(Unreachable, "connected to itself")
 	}
-	g := &guard{idle: s.cfg.IdleTimeout, stall: s.cfg.StallTimeout}
+	g := &guard{stall: s.cfg.StallTimeout}
+	if s.cfg.IdleTopic == "" {
+		g.idle = s.cfg.IdleTimeout
+	}
 	g.frames.limits = limits{frames: s.cfg.MaxFrames, bytes: s.cfg.MaxMessage}
 	g.reply = func(pong []byte) error {
 		_, err := g.Write(pong)
@@ -176,6 +179,9 @@ func (s *Subscriber) receive(w *wire, connection uint64) error {
 		}
 		if len(frames) == 0 {
 			return endf(Internal, "message without frames")
+		}
+		if s.cfg.IdleTopic != "" && string(frames[0]) == s.cfg.IdleTopic {
+			w.guard.idle = s.cfg.IdleTimeout
 		}
 		size := sizeOf(frames)
 		s.received.Add(1)
