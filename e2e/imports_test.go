@@ -14,7 +14,7 @@ import (
 var mayImport = map[string][]string{
 	"internal/fleet":              {},
 	"internal/zmqsock":            {},
-	"replication":                 {"affinity", "internal/fleet"},
+	"replication":                 {"affinity", "internal/fleet", "internal/zmqsock"},
 	"replication/replicationtest": {"replication"},
 	"internal/simworker":          {},
 	"internal/envoyproc":          {},

@@ -9,12 +9,42 @@ type Link struct {
 	Since     time.Time // when that began; zero: the first attempt is under way
 }
 
+// PeerAt is what is known of one configured peer.
+type PeerAt struct {
+	Link
+	Peer // of who was heard there last; zero: nobody
+}
+
+// PeersAt joins the links with what was heard over them.
+func PeersAt(links []Link, heard []Peer) []PeerAt {
+	peers := make([]PeerAt, len(links))
+	for i, l := range links {
+		peers[i].Link = l
+		for _, p := range heard {
+			if p.From == l.Endpoint && (peers[i].SenderID == 0 || p.LastHeard.After(peers[i].LastHeard)) {
+				peers[i].Peer = p
+			}
+		}
+	}
+	return peers
+}
+
 // answersWithin is how long a peer that is connected may be silent before it is
 // taken for one that only publishes bindings, and is not waited for.
 const answersWithin = 1500 * time.Millisecond
 
 // Ready reports whether the joining is over, and whether only time ended it.
 func (c *Core) Ready() (ready, timedOut bool) { return c.ready, c.timedOut }
+
+func (c *Core) joinState() Join {
+	switch {
+	case !c.ready:
+		return Joining
+	case c.timedOut:
+		return JoinedByTimeout
+	}
+	return JoinedByDigest
+}
 
 // Rejoin begins to join anew: this process may have missed anything.
 func (c *Core) Rejoin(now time.Time) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"mooring/affinity"
 )
 
 // Transport carries messages to all peers, and may lose, double and reorder them.
@@ -18,42 +20,127 @@ type Transport interface {
 	Close() error
 }
 
-// tickEvery is how often a Runner looks for what is due: the delay of a binding.
-const tickEvery = 2 * time.Millisecond
+const (
+	// tickEvery is how often a Runner looks for what is due by time. Bindings do
+	// not wait for it.
+	tickEvery = 20 * time.Millisecond
+	// aliveEvery is how often it says that it is there; see silence.
+	aliveEvery = time.Second
+	// reportEvery is how old a Status may be.
+	reportEvery = 500 * time.Millisecond
+	// receiveBatch bounds how many messages are taken between two sendings, so that
+	// a peer's flood does not keep our own bindings waiting.
+	receiveBatch = 256
+	// flushRounds bounds how many batches are sent between two receivings.
+	flushRounds = 16
+	// maxEnds bounds the ends of others' requests that wait to be sent.
+	maxEnds = 4096
+)
 
-// receiveBatch bounds how many messages are taken between two sendings, so that
-// a peer's flood does not keep our own bindings waiting.
-const receiveBatch = 256
-
-// Runner drives a Core over a Transport. Status and Peers are safe for concurrent
-// use.
+// Runner drives a Core over a Transport. All methods but Run are safe for
+// concurrent use.
 type Runner struct {
 	core      *Core
 	transport Transport
 	signer    *Signer // nil: messages are not signed
+	rejoin    chan chan struct{}
+	ends      chan End
 
 	mu     sync.Mutex
 	status Status
+	joined chan struct{} // closed while status.Join says that the joining is over
+}
+
+// Join says how far the joining of a replica is.
+type Join uint8
+
+// How far a joining is.
+const (
+	Joining         Join = iota
+	JoinedByDigest       // peers answered, and what differed was repaired
+	JoinedByTimeout      // no peer answered, or not all was repaired, in time
+)
+
+// String returns the word that /readyz and metrics use.
+func (j Join) String() string {
+	switch j {
+	case Joining:
+		return "joining"
+	case JoinedByDigest:
+		return "digest"
+	default:
+		return "timeout"
+	}
 }
 
 // Status is how far a replica's joining is, and what is known of its peers.
 type Status struct {
-	Ready    bool
-	TimedOut bool // it is ready only because the sync timeout passed
-	Peers    []Peer
+	Join  Join
+	Peers []Peer
 }
 
 // NewRunner returns a Runner; signer may be nil. The Runner owns core and signer
 // from now on, but for Core.Local; the transport stays the caller's to close.
 func NewRunner(core *Core, transport Transport, signer *Signer) *Runner {
-	return &Runner{core: core, transport: transport, signer: signer}
+	return &Runner{
+		core: core, transport: transport, signer: signer,
+		rejoin: make(chan chan struct{}), ends: make(chan End, maxEnds), joined: make(chan struct{}),
+	}
 }
 
-// Status returns the state at most a second ago.
+// Status returns the state at most half a second ago; Join is as it is now.
 func (r *Runner) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.status
+}
+
+// Joined waits until the joining is over, and returns ctx's error if that ends
+// first.
+func (r *Runner) Joined(ctx context.Context) error {
+	r.mu.Lock()
+	joined := r.joined
+	r.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-joined:
+		return nil
+	}
+}
+
+// Rejoin begins to join anew: this process may have missed anything. When it
+// returns, Status says Joining, or Run or ctx has ended.
+func (r *Runner) Rejoin(ctx context.Context) error {
+	done := make(chan struct{})
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case r.rejoin <- done:
+		<-done
+		return nil
+	}
+}
+
+// End tells the replica that picked a request how it ended. It does not block,
+// and reports false if that replica has not been heard of lately, or if too many
+// ends wait.
+func (r *Runner) End(e End) bool {
+	r.mu.Lock()
+	known := false
+	for _, p := range r.status.Peers {
+		known = known || p.SenderID == e.Replica && time.Since(p.LastHeard) < silence
+	}
+	r.mu.Unlock()
+	if !known {
+		return false
+	}
+	select {
+	case r.ends <- e:
+		return true
+	default:
+		return false
+	}
 }
 
 // Run replicates until ctx ends or the transport is closed; then it returns
@@ -61,11 +148,11 @@ func (r *Runner) Status() Status {
 func (r *Runner) Run(ctx context.Context) error {
 	ticker := time.NewTicker(tickEvery)
 	defer ticker.Stop()
-	var reported time.Time
+	var reported, alive time.Time
 	for {
 		select {
 		case <-ctx.Done():
-			r.send(time.Now())
+			r.sendLast(time.Now())
 			return ctx.Err()
 		case <-r.transport.Connected():
 			r.core.Connected(time.Now())
@@ -74,36 +161,75 @@ func (r *Runner) Run(ctx context.Context) error {
 				return nil
 			}
 			r.receiveSome(m)
+		case e := <-r.ends:
+			r.core.SendEnd(time.Now(), e)
+		case done := <-r.rejoin:
+			r.core.Rejoin(time.Now())
+			r.report()
+			close(done)
+		case <-r.core.Wake():
 		case <-ticker.C:
 		}
 		now := time.Now()
 		r.core.Tick(now)
+		if now.Sub(alive) >= aliveEvery {
+			alive = now
+			r.core.Alive()
+		}
 		r.send(now)
-		if ready, timedOut := r.core.Ready(); now.Sub(reported) >= time.Second || ready != r.status.Ready {
+		if r.core.joinState() != r.status.Join || now.Sub(reported) >= reportEvery {
 			reported = now
-			r.mu.Lock()
-			r.status = Status{Ready: ready, TimedOut: timedOut, Peers: r.core.Peers()}
-			r.mu.Unlock()
+			r.report()
 		}
 	}
 }
 
-func (r *Runner) send(now time.Time) {
-	for _, m := range r.core.Flush(now) {
-		if r.signer != nil {
-			r.signer.Sign(&m)
-		}
-		r.transport.Publish(m)
+// report renews the status. Only Run's goroutine writes it.
+func (r *Runner) report() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	was := r.status.Join
+	r.status = Status{Join: r.core.joinState(), Peers: r.core.Peers()}
+	switch {
+	case was == Joining && r.status.Join != Joining:
+		close(r.joined)
+	case was != Joining && r.status.Join == Joining:
+		r.joined = make(chan struct{})
 	}
+}
+
+func (r *Runner) send(now time.Time) {
+	for range flushRounds {
+		batch := r.core.Flush(now)
+		for _, m := range batch {
+			if r.signer != nil {
+				r.signer.Sign(&m)
+			}
+			r.transport.Publish(m)
+		}
+		if len(batch) < flushBatch {
+			return
+		}
+	}
+}
+
+// sendLast sends all that waits, also what waits for the end of an interval: it
+// is as if time had come to an end.
+func (r *Runner) sendLast(now time.Time) {
+	r.send(now)
+	r.send(now.Add(affinity.MaxTTL))
 }
 
 // receiveSome takes the message and what else waits.
 func (r *Runner) receiveSome(m Message) {
 	now := time.Now()
 	for n, ok := 0, true; ok && n < receiveBatch; n++ {
-		if r.signer != nil && r.signer.Check(&m) != nil {
+		switch {
+		case r.signer == nil && m.Auth != nil:
+			r.core.count(Malformed) // two frames without a key, three with one
+		case r.signer != nil && r.signer.Check(&m) != nil:
 			r.core.count(Forged)
-		} else {
+		default:
 			r.core.Receive(now, m)
 		}
 		select {

@@ -45,7 +45,7 @@ func TestRunnersShareBindingsWithinMilliseconds(t *testing.T) {
 		b, runB, endB := running(ctx, t, hub, 2, key)
 		c, runC, endC := running(ctx, t, hub, 3, "another key, which nobody else has")
 		time.Sleep(2 * time.Second)
-		if s := runB.Status(); !s.Ready || s.TimedOut || len(s.Peers) != 1 || s.Peers[0].ConvergedSince.IsZero() {
+		if s := runB.Status(); s.Join != replication.JoinedByDigest || len(s.Peers) != 1 || s.Peers[0].ConvergedSince.IsZero() {
 			t.Errorf("status %+v; want ready, and one peer that converged", s)
 		}
 		l, err := a.Acquire(ctx, "s", fleet.Target{})

@@ -1,0 +1,278 @@
+package replication_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"mooring/affinity"
+	"mooring/internal/fleet"
+	"mooring/internal/zmqsock"
+	"mooring/replication"
+)
+
+// patience bounds every wait for real sockets; nothing waits for it to pass.
+const patience = 20 * time.Second
+
+// eventually polls what real sockets show by no event.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// node is a replica on real sockets.
+type node struct {
+	mesh   *replication.ZMQ
+	runner *replication.Runner
+	table  *affinity.Table
+	stop   func()
+}
+
+func startNode(t *testing.T, id uint64, listen string, peers ...string) *node {
+	t.Helper()
+	n := &node{}
+	var err error
+	if n.mesh, err = replication.NewZMQ(replication.ZMQConfig{Listen: listen, Peers: peers}); err != nil {
+		t.Fatal(err)
+	}
+	var core *replication.Core
+	sessions, err := affinity.NewResolver(fleet.NewLive(viewOf(3)), affinity.Config{
+		WriterID: id, Publish: func(p fleet.Partition, ev affinity.Event) { core.Local(p, ev) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, err = replication.New(time.Now(), replication.Config{Sessions: sessions, SenderID: id, WriterID: id, Links: n.mesh.Links})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.table, _ = sessions.Table(part)
+	n.runner = replication.NewRunner(core, n.mesh, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- n.runner.Run(ctx) }()
+	stopped := false
+	n.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run = %v", err)
+		}
+		n.mesh.Close()
+	}
+	t.Cleanup(n.stop)
+	return n
+}
+
+func (n *node) endpoint(t *testing.T) string {
+	t.Helper()
+	e, err := n.mesh.Endpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func (n *node) bind(t *testing.T, session string, worker fleet.WorkerID) {
+	t.Helper()
+	l, err := n.table.Acquire(t.Context(), session, fleet.Target{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Bind(fleet.OnRank(worker, 0)); err != nil {
+		t.Fatal(err)
+	}
+	l.Release(affinity.Completed)
+}
+
+func (n *node) has(session string, worker fleet.WorkerID) bool {
+	e, ok := n.table.Lookup(session)
+	return ok && e.Target == fleet.OnRank(worker, 0)
+}
+
+func joined(t *testing.T, n *node) replication.Join {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := n.runner.Joined(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return n.runner.Status().Join
+}
+
+const free = "tcp://127.0.0.1:0"
+
+func TestMeshCarriesBindingsBothWays(t *testing.T) {
+	a := startNode(t, 1, free)
+	b := startNode(t, 2, free, a.endpoint(t))
+	if err := a.mesh.SetPeers([]string{b.endpoint(t), a.endpoint(t)}); err != nil { // its own is skipped
+		t.Fatal(err)
+	}
+	for _, n := range []*node{a, b} {
+		if by := joined(t, n); by != replication.JoinedByDigest {
+			t.Errorf("joined by %v, want digest", by)
+		}
+	}
+	a.bind(t, "from a", 1)
+	b.bind(t, "from b", 2)
+	eventually(t, "the bindings are at both", func() bool { return b.has("from a", 1) && a.has("from b", 2) })
+	if links := a.mesh.Links(); len(links) != 1 || links[0].Endpoint != b.endpoint(t) || !links[0].Connected {
+		t.Errorf("links of a: %+v", links)
+	}
+	eventually(t, "a knows who is at b's endpoint", func() bool {
+		p := replication.PeersAt(a.mesh.Links(), a.runner.Status().Peers)[0]
+		return p.SenderID == 2 && p.WriterID == 2 && p.Holes == 0 && p.Differing == 0 && !p.ConvergedSince.IsZero()
+	})
+}
+
+// A joiner must not take the answer of another joiner, who has nothing, for the
+// whole: here the full replica answers last.
+func TestJoinWaitsForThePeerThatHasAll(t *testing.T) {
+	full := startNode(t, 1, free)
+	const sessions = 2000
+	for i := range sessions {
+		full.bind(t, fmt.Sprint("s", i), 3)
+	}
+	empty := startNode(t, 2, free)
+	late := startNode(t, 3, free, empty.endpoint(t), full.endpoint(t))
+	empty.mesh.SetPeers([]string{late.endpoint(t)})
+	full.mesh.SetPeers([]string{late.endpoint(t)})
+	if by := joined(t, late); by != replication.JoinedByDigest {
+		t.Fatalf("joined by %v, want digest", by)
+	}
+	for i := range sessions {
+		if !late.has(fmt.Sprint("s", i), 3) {
+			t.Fatalf("session %d is missing when the replica says that it is ready", i)
+		}
+	}
+}
+
+// What is bound just before the end is still sent.
+func TestStopSendsWhatWaits(t *testing.T) {
+	a := startNode(t, 1, free)
+	b := startNode(t, 2, free, a.endpoint(t))
+	a.mesh.SetPeers([]string{b.endpoint(t)})
+	joined(t, a)
+	joined(t, b)
+	for i := range 500 {
+		a.bind(t, fmt.Sprint("last", i), 1)
+	}
+	a.stop()
+	eventually(t, "all 500 at b", func() bool {
+		for i := range 500 {
+			if !b.has(fmt.Sprint("last", i), 1) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func TestPeersChangeWithoutDisturbingOthers(t *testing.T) {
+	a := startNode(t, 1, free)
+	stay, leave := startNode(t, 2, free), startNode(t, 3, free)
+	connected := func(n *node) func() bool {
+		return func() bool {
+			return slices.ContainsFunc(a.mesh.Links(), func(l replication.Link) bool { return l.Endpoint == n.endpoint(t) && l.Connected })
+		}
+	}
+	a.mesh.SetPeers([]string{stay.endpoint(t), leave.endpoint(t)})
+	eventually(t, "both connected", func() bool { return connected(stay)() && connected(leave)() })
+	since := a.mesh.Links()[0].Since
+	come := startNode(t, 4, free)
+	a.mesh.SetPeers([]string{come.endpoint(t), stay.endpoint(t)})
+	eventually(t, "the new one connected", connected(come))
+	links := a.mesh.Links()
+	if len(links) != 2 || links[1].Since != since || !links[1].Connected {
+		t.Errorf("links %+v; want the second undisturbed since %v", links, since)
+	}
+	leave.bind(t, "unheard", 1)
+	come.bind(t, "heard", 1)
+	eventually(t, "the new one is heard", func() bool { return a.has("heard", 1) })
+	if a.has("unheard", 1) {
+		t.Error("a peer that was removed is still heard")
+	}
+	if err := a.mesh.SetPeers([]string{"tcp://no port"}); err == nil || len(a.mesh.Links()) != 2 {
+		t.Errorf("a wrong endpoint: %v, %d links", err, len(a.mesh.Links()))
+	}
+}
+
+// The port is taken: the replica hears its peers and binds when the port is free.
+func TestBusyPortIsTriedAgain(t *testing.T) {
+	owner := startNode(t, 1, free)
+	where := owner.endpoint(t)
+	peer := startNode(t, 2, free)
+	n := startNode(t, 3, where, peer.endpoint(t))
+	if e, err := n.mesh.Endpoint(); err == nil {
+		t.Fatalf("bound to %s, which is taken", e)
+	}
+	i := 0
+	eventually(t, "a binding of a peer", func() bool { // what came before the subscription is repaired once the port is bound
+		i++
+		peer.bind(t, fmt.Sprint("s", i), 2)
+		return n.has(fmt.Sprint("s", i-1), 2)
+	})
+	owner.stop()
+	eventually(t, "the port is bound", func() bool { _, err := n.mesh.Endpoint(); return err == nil })
+	peer.mesh.SetPeers([]string{where})
+	n.bind(t, "t", 1)
+	eventually(t, "the peer hears", func() bool { return peer.has("t", 1) })
+}
+
+// Rejoin after a Reset: nothing that came before counts as an answer.
+func TestRejoinWaitsForNewAnswers(t *testing.T) {
+	a := startNode(t, 1, free)
+	b := startNode(t, 2, free, a.endpoint(t))
+	a.mesh.SetPeers([]string{b.endpoint(t)})
+	joined(t, a)
+	joined(t, b)
+	b.mesh.Reset()
+	if err := b.runner.Rejoin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.runner.Status().Join; got != replication.Joining {
+		t.Errorf("after Rejoin: %v, want joining", got)
+	}
+	if by := joined(t, b); by != replication.JoinedByDigest {
+		t.Errorf("joined again by %v, want digest", by)
+	}
+}
+
+// What is none of ours costs itself and a counter; the connection stays.
+func TestForeignMessagesAreRefused(t *testing.T) {
+	p, err := zmqsock.Listen(t.Context(), zmqsock.PublisherConfig{Endpoint: free})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	n := startNode(t, 1, free, p.Endpoint())
+	good := replication.AppendEvent(nil, &replication.BindingEvent{
+		ModelName: part.Model, RoutingGroup: part.Group, SessionID: "s", WorkerID: 1, DPRank: new(uint32), Sequence: 1, WriterID: 9,
+	})
+	eventually(t, "subscribed", func() bool { return p.Stats().Peers == 1 })
+	eventually(t, "the good one among the bad", func() bool {
+		for _, frames := range [][][]byte{
+			{[]byte(replication.TopicV2)}, {[]byte(replication.TopicV2 + "x"), good}, {[]byte(replication.TopicV2), good, nil, nil},
+			{[]byte(replication.TopicV2), make([]byte, replication.MaxPayload+1)}, {[]byte(replication.TopicV2), []byte("garbage")},
+			{[]byte(replication.TopicSync), []byte("\x81\xa4type\xa7unknown")}, {[]byte(replication.TopicV2), good},
+		} {
+			if err := p.Publish(frames); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return n.has("s", 1)
+	})
+	if links := n.mesh.Links(); !links[0].Connected || p.Stats().Accepted != 1 {
+		t.Errorf("links %+v after %d connections; want the first", links, p.Stats().Accepted)
+	}
+}
