@@ -1,6 +1,7 @@
 package affinity
 
 import (
+	"math"
 	"strconv"
 	"time"
 
@@ -73,6 +74,9 @@ func (t *Table) Apply(ev Event) (applied Applied, dormant bool) {
 		return Expired, false
 	}
 	now := t.now()
+	if t.revert == ClockLead {
+		t.sequence.observe(time.Unix(0, math.MaxInt64).Add(-MaxClockLead), ev.Sequence)
+	}
 	t.sequence.observe(t.wallNow(), ev.Sequence)
 	if ev.Kind == EventUnpinned {
 		return t.applyFloor(now, ev), false
@@ -98,6 +102,10 @@ func (t *Table) applyBinding(now instant, ev Event) (applied Applied, dormant bo
 	if !ok {
 		return Full, false
 	}
+	if t.revert == TargetOrders && v == e.version && ev.Target != e.target {
+		sh.closeLocked(t, e, was, now, &fx)
+		return Stale, false
+	}
 	applied = e.merge(now, record{target: ev.Target, version: v, life: ev.Life})
 	dormant = !t.alive().schedulable(e.target)
 	sh.closeLocked(t, e, was, now, &fx)
@@ -111,7 +119,11 @@ func (t *Table) applyFloor(now instant, ev Event) Applied {
 	sh := t.shardOf(ev.Session)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	applied := t.raiseFloor(ev.Session, v, now, min(ev.Life, FloorLife))
+	life := min(ev.Life, FloorLife)
+	if t.revert == FloorsAge {
+		life = FloorLife
+	}
+	applied := t.raiseFloor(ev.Session, v, now, life)
 	if e := sh.mu.entries[ev.Session]; e != nil {
 		was := e.earlier()
 		fx.count(e.settle(now))

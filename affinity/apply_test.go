@@ -64,14 +64,22 @@ func (n *naiveReplica) holds(session string) (line string) {
 	return line
 }
 
+// records returns all that the table holds.
+func records(t *Table) (recs []Record) {
+	for b := range Buckets {
+		for _, ref := range t.Refs(nil, uint8(b)) {
+			if r, ok := t.Record(ref); ok {
+				recs = append(recs, r)
+			}
+		}
+	}
+	return recs
+}
+
 // held returns what the table holds of a session, in the form of holds.
 func (t *Table) held(session string) string {
-	all := [Buckets]bool{}
-	for i := range all {
-		all[i] = true
-	}
 	var binding, floor string
-	for _, r := range t.Records(&all) {
+	for _, r := range records(t) {
 		switch {
 		case r.Session != session:
 		case r.Kind == EventUnpinned:
@@ -135,12 +143,8 @@ func TestMergeIsAJoin(t *testing.T) {
 func checkDigest(t *testing.T, table *Table) {
 	t.Helper()
 	got := table.Digest()
-	all := [Buckets]bool{}
-	for i := range all {
-		all[i] = true
-	}
 	var want Digest
-	for _, r := range table.Records(&all) {
+	for _, r := range records(table) {
 		if r.Sum != r.Event.Sum() {
 			t.Fatalf("record %+v has the sum of another", r)
 		}
@@ -149,6 +153,56 @@ func checkDigest(t *testing.T, table *Table) {
 	if got != want {
 		t.Fatalf("the digest is not that of the records")
 	}
+}
+
+// checkSubDigest compares the digest of a bucket with one made anew.
+func checkSubDigest(t *testing.T, table *Table, bucket uint8) {
+	t.Helper()
+	var want Digest
+	for _, r := range records(table) {
+		if BucketOf(r.Session) == bucket {
+			want[SubBucketOf(r.Sum)] += r.Sum
+		}
+	}
+	if table.SubDigest(bucket) != want {
+		t.Fatalf("the digest of bucket %d is not that of its records", bucket)
+	}
+}
+
+// TestSubDigestFollowsEveryChange fills one bucket until it keeps its sub-digest,
+// then changes and ends what is in it.
+func TestSubDigestFollowsEveryChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table, _ := newTestTable(t, Config{TTL: time.Hour})
+		var names []string
+		for i := 0; len(names) < 3*manyMembers; i++ {
+			if name := fmt.Sprint("s", i); BucketOf(name) == 7 {
+				names = append(names, name)
+			}
+		}
+		for n := range 3 {
+			for i, name := range names {
+				ev := Event{Session: name, Target: fleet.OnRank(1, 0), Sequence: uint64(n + 1), Life: time.Duration(1+i%5) * time.Minute}
+				if i%7 == 0 {
+					ev.Kind = EventUnpinned
+				}
+				table.Apply(ev)
+			}
+			checkDigest(t, table)
+			checkSubDigest(t, table, 7)
+		}
+		if n := table.BucketLen(7); n != len(names) {
+			t.Errorf("%d records in the bucket, want %d", n, len(names))
+		}
+		for range 6 {
+			time.Sleep(time.Minute)
+			checkDigest(t, table)
+			checkSubDigest(t, table, 7)
+		}
+		if n := table.BucketLen(7); n != 0 {
+			t.Errorf("%d records are left in the bucket", n)
+		}
+	})
 }
 
 // TestDigestFollowsEveryChange mixes replicated and local changes with time.

@@ -101,7 +101,7 @@ func (l *Lease) bindTurnLocked(now instant, wall time.Time, target fleet.Target,
 		return ErrConflict
 	}
 	switch {
-	case e.hasTurn(l.revision) && e.keptWins(t.alive()) && admitsRequest(e.target, l.target):
+	case e.hasTurn(l.revision) && t.revert != KeptWins && e.keptWins(t.alive()) && admitsRequest(e.target, l.target):
 		e.yieldTurn()
 		l.holdLocked(e)
 		return nil

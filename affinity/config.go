@@ -105,6 +105,10 @@ type Config struct {
 	Logger *slog.Logger
 	// Registerer gets the metrics of this package. Nil: they are not registered.
 	Registerer prometheus.Registerer
+
+	// TestingOnlyRevert has one rule not obeyed, so that a simulation can show
+	// that it finds the failure which the rule prevents.
+	TestingOnlyRevert Rule
 }
 
 // validate fills in defaults and names the first setting that is out of range.

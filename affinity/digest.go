@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"slices"
-	"sync/atomic"
+	"sync"
 
 	"github.com/zeebo/blake3"
 
@@ -19,15 +19,80 @@ const Buckets = 256
 // Deadlines are not part of it.
 type Digest [Buckets]uint64
 
+// hashed is the part of an entry or a floor that the table's digest knows.
+type hashed struct {
+	session string // never changes
+	sum     uint64 // 0: it is in no digest. Written under its owner's lock and its bucket's, read under either
+	slot    int32  // its place among the bucket's members; guarded by the bucket's lock
+	bucket  uint8  // set with the first sum
+	floor   bool   // a floor; else a binding. Never changes
+}
+
 // digest is the Digest as it is kept: each change of a record adds the
-// difference of its hashes, so the order of changes makes none.
-type digest [Buckets]atomic.Uint64
+// difference of its hashes, so the order of changes makes none. The locks of
+// buckets are taken last.
+type digest [Buckets]bucket
+
+type bucket struct {
+	mu struct {
+		sync.Mutex
+		sum     uint64
+		members []Ref            // in no order
+		subs    *[Buckets]uint64 // sums by sub-bucket; nil until there were many members
+	}
+	_ [16]byte // keeps neighbours on different cache lines
+}
+
+// manyMembers is from how many members on a bucket keeps its sub-digest: below
+// it, making one costs less than keeping it.
+const manyMembers = 128
 
 // replace puts a record's new hash in the place of its old one; 0 is no record.
-func (d *digest) replace(bucket uint8, sum *uint64, to uint64) {
-	d[bucket].Add(to - *sum)
-	*sum = to
+// The owner of h is locked.
+func (d *digest) replace(h *hashed, to uint64) {
+	if h.sum == to {
+		return
+	}
+	if h.sum == 0 {
+		h.bucket = bucketOf(h.session)
+	}
+	b := &d[h.bucket]
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.sum += to - h.sum
+	if b.mu.subs != nil {
+		b.mu.subs[SubBucketOf(h.sum)] -= h.sum
+		b.mu.subs[SubBucketOf(to)] += to
+	}
+	switch {
+	case h.sum == 0:
+		h.slot = int32(len(b.mu.members))
+		b.mu.members = append(b.mu.members, Ref{to, h})
+		if b.mu.subs == nil && len(b.mu.members) > manyMembers {
+			b.mu.subs = subDigest(b.mu.members)
+		}
+	case to == 0:
+		last := len(b.mu.members) - 1
+		moved := b.mu.members[last]
+		b.mu.members[h.slot], moved.of.slot = moved, h.slot
+		b.mu.members[last] = Ref{}
+		b.mu.members = b.mu.members[:last]
+	default:
+		b.mu.members[h.slot].Sum = to
+	}
+	h.sum = to
 }
+
+func subDigest(members []Ref) *[Buckets]uint64 {
+	subs := new([Buckets]uint64)
+	for _, m := range members {
+		subs[SubBucketOf(m.Sum)] += m.Sum
+	}
+	return subs
+}
+
+// SubBucketOf returns the part of its bucket that a record with this sum is in.
+func SubBucketOf(sum uint64) uint8 { return uint8(sum) }
 
 // bucketOf returns the bucket of a session: the same on every replica.
 func bucketOf(session string) uint8 {
@@ -84,9 +149,67 @@ func (t *Table) Digest() (d Digest) {
 	t.sweep(now)
 	t.floors.sweep(now, &t.digest)
 	for i := range d {
-		d[i] = t.digest[i].Load()
+		b := &t.digest[i]
+		b.mu.Lock()
+		d[i] = b.mu.sum
+		b.mu.Unlock()
 	}
 	return d
+}
+
+// SubDigest returns the digest of one bucket: the sums of its records by
+// SubBucketOf.
+func (t *Table) SubDigest(bucket uint8) Digest {
+	b := &t.digest[bucket]
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mu.subs != nil {
+		return *b.mu.subs
+	}
+	return *subDigest(b.mu.members)
+}
+
+// Ref names a record that a table held at some moment. It keeps the record's
+// memory alive.
+type Ref struct {
+	Sum uint64 // at that moment
+	of  *hashed
+}
+
+// BucketLen returns how many records are in a bucket.
+func (t *Table) BucketLen(bucket uint8) int {
+	b := &t.digest[bucket]
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.mu.members)
+}
+
+// Refs appends the records of a bucket to dst, in no order, those included that
+// have ended and were not yet swept. It holds only the bucket's lock, while it
+// copies: 16 bytes for each record.
+func (t *Table) Refs(dst []Ref, bucket uint8) []Ref {
+	b := &t.digest[bucket]
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append(dst, b.mu.members...)
+}
+
+// Record returns what the session of ref is bound to now, or its floor; false if
+// that has ended.
+func (t *Table) Record(ref Ref) (Record, bool) {
+	now := t.now()
+	if ref.of.floor {
+		return t.floors.record(ref.of.session, now)
+	}
+	sh := t.shardOf(ref.of.session)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	e := sh.mu.entries[ref.of.session]
+	if e == nil {
+		return Record{}, false
+	}
+	ev, ok := t.tellLocked(e, now)
+	return Record{Event: ev, Sum: e.sum}, ok
 }
 
 // Record is a binding or a floor as it would be told to another replica now.
@@ -95,36 +218,14 @@ type Record struct {
 	Sum uint64 // as in digests
 }
 
-// Records returns the bindings and floors in the buckets for which want is true,
-// ordered by their sums. It looks at every entry, in small holds of one lock at a time.
-func (t *Table) Records(want *[Buckets]bool) (recs []Record) {
-	now := t.now()
-	for i := range t.shards {
-		t.shards[i].eachLocked(func(e *entry) {
-			if e.sum == 0 || !want[e.bucket] {
-				return
-			}
-			if ev, ok := t.tellLocked(e, now); ok {
-				recs = append(recs, Record{Event: ev, Sum: e.sum})
-			}
-		})
-	}
-	t.floors.each(now, func(fl *floor) {
-		if want[fl.bucket] {
-			recs = append(recs, Record{Sum: fl.sum, Event: Event{
-				Kind: EventUnpinned, Session: fl.session, Sequence: fl.version.sequence, WriterID: fl.version.writer, Life: timeLeft(fl.deadline, now),
-			}})
-		}
-	})
-	slices.SortFunc(recs, func(a, b Record) int { return cmp.Compare(a.Sum, b.Sum) })
-	return recs
-}
+// InUseParts is into how many parts InUse divides a table.
+const InUseParts = shardCount
 
-// InUse returns the bindings that have leases now, with their full life, ordered
-// by session.
-func (t *Table) InUse() (events []Event) {
+// InUse returns the bindings in one part of the table that have leases now, with
+// their full life, ordered by session.
+func (t *Table) InUse(part int) (events []Event) {
 	now := t.now()
-	for i := range t.shards {
+	for i := part; i < len(t.shards); i += InUseParts {
 		t.shards[i].eachLocked(func(e *entry) {
 			if e.leases == 0 {
 				return
@@ -166,11 +267,11 @@ func (t *Table) tellLocked(e *entry, now instant) (Event, bool) {
 // hash brings the digest up to date with e. The entry's shard is locked.
 func (t *Table) hash(e *entry) {
 	if !e.bound() {
-		t.digest.replace(e.bucket, &e.sum, 0)
+		t.digest.replace(&e.hashed, 0)
 		return
 	}
-	if e.sum == 0 {
-		e.bucket = bucketOf(e.session)
+	if t.revert == FloorsStay {
+		t.floors.forget(e.session, &t.digest)
 	}
-	t.digest.replace(e.bucket, &e.sum, bindingSum(e.session, e.version, e.target))
+	t.digest.replace(&e.hashed, bindingSum(e.session, e.version, e.target))
 }

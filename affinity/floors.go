@@ -14,11 +14,9 @@ const FloorLife = 24 * time.Hour
 
 // floor says that all bindings of a session up to a version are void.
 type floor struct {
-	session  string
+	hashed
 	version  version
 	deadline instant
-	sum      uint64 // in the digest
-	bucket   uint8
 	pos      int // in the heap
 }
 
@@ -76,10 +74,10 @@ func (f *floors) raise(session string, v version, now, deadline instant, d *dige
 	f.sweepLocked(now, d)
 	fl := f.mu.bySession[session]
 	if fl == nil {
-		fl = &floor{session: strings.Clone(session), version: v, deadline: deadline, bucket: bucketOf(session)}
+		fl = &floor{hashed: hashed{session: strings.Clone(session), floor: true}, version: v, deadline: deadline}
 		f.mu.bySession[fl.session] = fl
 		heap.Push(&f.mu.oldest, fl)
-		d.replace(fl.bucket, &fl.sum, floorSum(session, v))
+		d.replace(&fl.hashed, floorSum(session, v))
 		for len(f.mu.oldest) > f.limit {
 			f.dropLocked(d)
 			evicted++
@@ -91,7 +89,7 @@ func (f *floors) raise(session string, v version, now, deadline instant, d *dige
 	nv, nd := mergeFloor(fl.version, fl.deadline, v, deadline)
 	switch {
 	case nv != fl.version:
-		d.replace(fl.bucket, &fl.sum, floorSum(session, nv))
+		d.replace(&fl.hashed, floorSum(session, nv))
 		applied = Replaced
 	case v == fl.version:
 		applied = Refreshed
@@ -121,21 +119,32 @@ func (f *floors) sweepLocked(now instant, d *digest) {
 func (f *floors) dropLocked(d *digest) {
 	fl := heap.Pop(&f.mu.oldest).(*floor)
 	delete(f.mu.bySession, fl.session)
-	d.replace(fl.bucket, &fl.sum, 0)
+	d.replace(&fl.hashed, 0)
 }
 
-// each calls fn with the lock held for every floor that lives at now.
-func (f *floors) each(now instant, fn func(*floor)) {
-	if f.size.Load() == 0 {
-		return
-	}
+// forget drops the session's floor before its time, against the rule FloorsStay.
+func (f *floors) forget(session string, d *digest) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, fl := range f.mu.oldest {
-		if fl.deadline > now {
-			fn(fl)
-		}
+	if fl := f.mu.bySession[session]; fl != nil {
+		heap.Remove(&f.mu.oldest, fl.pos)
+		delete(f.mu.bySession, session)
+		d.replace(&fl.hashed, 0)
+		f.size.Store(int64(len(f.mu.oldest)))
 	}
+}
+
+// record returns the session's floor as it would be told now.
+func (f *floors) record(session string, now instant) (Record, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fl := f.mu.bySession[session]
+	if fl == nil || fl.deadline <= now {
+		return Record{}, false
+	}
+	return Record{Sum: fl.sum, Event: Event{
+		Kind: EventUnpinned, Session: session, Sequence: fl.version.sequence, WriterID: fl.version.writer, Life: timeLeft(fl.deadline, now),
+	}}, true
 }
 
 // floorHeap has the floor that ends first on top.

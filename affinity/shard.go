@@ -11,11 +11,9 @@ import (
 // empty and stays so: leases of a removed entry find nothing in it.
 type entry struct {
 	state
-	session string
-	wake    chan struct{} // closed when the turn or the binding changes; nil: nobody waits
-	sum     uint64        // in the table's digest; 0: no binding
-	bucket  uint8         // likewise; set with the first sum
-	pos     int32         // in the shard's deadlines
+	hashed
+	wake chan struct{} // closed when the turn or the binding changes; nil: nobody waits
+	pos  int32         // in the shard's deadlines
 }
 
 // shard is the part of a table that one lock guards.
@@ -91,7 +89,7 @@ func (sh *shard) openLockedTo(t *Table, session string, now instant, limit int64
 		return nil, earlier{}, false
 	}
 	// The id may be a small part of a large header, which it must not keep alive.
-	return &entry{session: strings.Clone(session), pos: unfiled}, earlier{}, true
+	return &entry{hashed: hashed{session: strings.Clone(session)}, pos: unfiled}, earlier{}, true
 }
 
 // closeLocked files e after a transition that began with openLocked.

@@ -21,6 +21,7 @@ type Table struct {
 	writer    uint64
 	wallNow   func() time.Time
 	publish   func(fleet.Partition, Event)
+	revert    Rule
 	live      *fleet.Live
 	epoch     time.Time  // shared by all tables of the resolver
 	sequence  *sequencer // likewise
@@ -48,6 +49,7 @@ func newTable(r *Resolver, p fleet.Partition, shards int) *Table {
 		writer:    r.cfg.WriterID,
 		wallNow:   r.cfg.WallNow,
 		publish:   r.cfg.Publish,
+		revert:    r.cfg.TestingOnlyRevert,
 		live:      r.live,
 		epoch:     r.epoch,
 		sequence:  &r.sequence,

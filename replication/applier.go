@@ -57,8 +57,10 @@ func dispositionOf(a affinity.Applied, dormant bool) Disposition {
 
 // Limits of what is kept for partitions that may come.
 const (
-	maxHeld  = 4096
-	heldLife = time.Minute
+	maxHeld     = 4096
+	maxHeldName = 1024 // bytes of model and group together
+	heldLife    = time.Minute
+	heldEvery   = 50 * time.Millisecond // how often it is looked at
 )
 
 type held struct {
@@ -81,13 +83,18 @@ func (c *Core) lifeOf(ms *uint64) time.Duration {
 	if ms == nil {
 		return -1
 	}
+	if c.cfg.ablate.wallDeadlines {
+		return max(time.UnixMilli(int64(*ms)).Sub(c.cfg.WallNow()), 0)
+	}
 	if *ms > uint64(c.cfg.MaxReplicaTTL/time.Millisecond) {
 		return c.cfg.MaxReplicaTTL
 	}
 	return time.Duration(*ms) * time.Millisecond
 }
 
-// apply is Apply from the second test on, for floors too.
+// apply is Apply from the second test on, for floors too. The clock is looked at
+// before an event is held: of one session's events only the newest is, and a
+// poisoned one would drive out all others.
 func (c *Core) apply(now time.Time, p fleet.Partition, ev affinity.Event, plain bool) Disposition {
 	table, served := c.cfg.Sessions.Table(p)
 	if !served && !c.cfg.Serves(p) {
@@ -119,6 +126,8 @@ func (c *Core) hold(now time.Time, p fleet.Partition, ev affinity.Event) Disposi
 	key := slotKey{p, ev.Session, ev.Kind == affinity.EventUnpinned}
 	was, known := c.held[key]
 	switch {
+	case ev.Session == "" || len(ev.Session) > affinity.MaxSessionBytes || len(p.Model)+len(p.Group) > maxHeldName:
+		return Invalid // before its turn: it must not be kept
 	case !known && len(c.held) >= maxHeld:
 		return OtherPartition
 	case known && older(ev, was.event):

@@ -136,13 +136,15 @@ func (c *cluster) open(r *replica, session string, worker fleet.WorkerID) (*affi
 
 // records returns all that a replica holds, by sum.
 func (r *replica) records() map[uint64]affinity.Record {
-	var all [affinity.Buckets]bool
-	for i := range all {
-		all[i] = true
-	}
 	recs := make(map[uint64]affinity.Record)
-	for _, rec := range r.table().Records(&all) {
-		recs[rec.Sum] = rec
+	var refs []affinity.Ref
+	for b := range affinity.Buckets {
+		refs = r.table().Refs(refs, uint8(b))
+	}
+	for _, ref := range refs {
+		if rec, ok := r.table().Record(ref); ok {
+			recs[rec.Sum] = rec
+		}
 	}
 	return recs
 }

@@ -29,7 +29,7 @@ type Config struct {
 	// DigestEvery is the mean time between digests. Zero means 5 s.
 	DigestEvery time.Duration
 	// SyncTimeout is when the replica is ready although peers still differ. Zero
-	// means 10 s.
+	// means 3 s.
 	SyncTimeout time.Duration
 	// MaxQueue bounds what waits to be sent or to be refreshed. Zero means 131072.
 	MaxQueue int
@@ -59,13 +59,19 @@ type ablation struct {
 	skipOwnWriter bool // events are skipped by writer, not by sender
 	noDigests     bool // losses are not repaired
 	noSkewLimit   bool // any sequence is accepted
+	wallDeadlines bool // deadlines travel, as the sender's wall clock has them
+	holesTrigger  bool // a hole in a sender's numbers asks for digests
+	noHave        bool // what the asker holds is sent all the same
+	resendAlways  bool // a record is sent as often as it is asked for
+	resendDying   bool // records that are about to expire are sent
+	fullAsksAll   bool // a full replica asks for all that differs
 }
 
 func (c *Config) validate() error {
 	c.MaxClockSkew = cmp.Or(c.MaxClockSkew, time.Hour)
 	c.MaxReplicaTTL = cmp.Or(c.MaxReplicaTTL, 24*time.Hour)
 	c.DigestEvery = cmp.Or(c.DigestEvery, 5*time.Second)
-	c.SyncTimeout = cmp.Or(c.SyncTimeout, 10*time.Second)
+	c.SyncTimeout = cmp.Or(c.SyncTimeout, 3*time.Second)
 	c.MaxQueue = cmp.Or(c.MaxQueue, 131072)
 	if c.Serves == nil {
 		c.Serves = func(fleet.Partition) bool { return true }

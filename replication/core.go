@@ -34,8 +34,11 @@ type Core struct {
 	nextDigest time.Time
 	digestSent time.Time
 	nextInUse  time.Time
+	inUsePart  int
+	nextForget time.Time
+	nextHeld   time.Time
 	refilled   time.Time
-	budget     int
+	budget     int // records that may be sent as repair now
 	sequence   uint64
 	wants      int // sent so far
 
@@ -43,6 +46,9 @@ type Core struct {
 	held    map[slotKey]held
 	refused map[uint64]time.Time // sums refused for their clock
 	resent  map[uint64]time.Time // sums sent as repair
+	asks    []*asking            // at most maxJobs
+	answers []*answering         // at most maxJobs
+	refs    []affinity.Ref       // scratch
 	out     []Message
 
 	counted [dispositions]prometheus.Counter
@@ -126,17 +132,18 @@ func (c *Core) receive(now time.Time, m Message) Disposition {
 }
 
 func (c *Core) receiveEvent(now time.Time, m Message) Disposition {
+	if m.Topic == TopicV1 {
+		if p := c.peers[senderOf(m.Payload)]; p != nil && p.heardV2 {
+			return DuplicateV1
+		}
+	}
 	e, err := DecodeEvent(m.Payload)
 	if err != nil {
 		return Malformed
 	}
 	if e.SenderID != 0 && e.SenderID != c.cfg.SenderID {
-		if p := c.peers[e.SenderID]; m.Topic == TopicV1 && p != nil && p.heardV2 {
-			return DuplicateV1
-		}
-		if p := c.hear(now, e.SenderID, e.SenderSeq, m.From); p != nil && m.Topic == TopicV2 {
-			p.heardV2 = true
-		}
+		p := c.hear(now, e.SenderID, e.SenderSeq, m.From)
+		p.heardV2 = p.heardV2 || m.Topic == TopicV2
 	}
 	return c.Apply(now, e.partition(), &e)
 }
@@ -153,15 +160,17 @@ func (c *Core) receiveSync(now time.Time, raw Message) Disposition {
 	p := c.hear(now, m.SenderID, m.SenderSeq, raw.From)
 	switch m.Type {
 	case Hello:
-		if now.Sub(c.digestSent) >= helloEvery {
+		if len(m.Buckets) > 0 {
+			c.answerSubs(now, p, &m)
+		} else if now.Sub(c.digestSent) >= helloEvery {
 			c.nextDigest = now
 		}
 	case DigestOf:
-		if p != nil && !c.cfg.ablate.noDigests {
+		if !c.cfg.ablate.noDigests {
 			c.compare(now, p, &m)
 		}
 	case Want:
-		c.answer(now, &m)
+		c.answer(&m)
 	case Floor:
 		ms := m.TTLMillis
 		ev := affinity.Event{Kind: affinity.EventUnpinned, Session: m.SessionID, Sequence: m.Sequence, WriterID: m.WriterID, Life: c.lifeOf(&ms)}
@@ -171,36 +180,50 @@ func (c *Core) receiveSync(now time.Time, raw Message) Disposition {
 			c.cfg.Ended(m.End)
 		}
 	case Alive:
-		if p != nil {
-			p.WriterID, p.answered = m.WriterID, p.answered || m.Digested
-		}
+		p.WriterID, p.answered = m.WriterID, p.answered || m.Digested
 	}
 	return Refreshed
 }
 
-// Tick does what is due: hellos, digests, refreshes of sessions in use.
+// Tick does what is due: hellos, digests, refreshes of sessions in use, and a
+// bounded part of the repairs.
 func (c *Core) Tick(now time.Time) {
 	c.refill(now)
-	c.releaseHeld(now)
+	if !now.Before(c.nextForget) {
+		c.nextForget = now.Add(time.Second)
+		c.forget(now)
+	}
+	if !now.Before(c.nextHeld) {
+		c.nextHeld = now.Add(heldEvery)
+		c.releaseHeld(now)
+	}
 	c.join(now)
 	if !now.Before(c.nextDigest) {
 		c.digestSent, c.nextDigest = now, now.Add(c.jitter())
 		c.sendDigests()
 	}
-	if !now.Before(c.nextInUse) {
+	for n := 0; n < affinity.InUseParts && !now.Before(c.nextInUse); n++ {
 		c.refreshInUse(now)
 	}
+	c.advanceAnswers(now, c.advanceAsks(looksPerTick))
 }
 
+// refreshInUse publishes the sessions in use in one part of the tables. All
+// parts take their turn within TTL/4, so that neither the look nor what it
+// publishes comes all at once.
 func (c *Core) refreshInUse(now time.Time) {
 	shortest := time.Hour
 	for _, t := range c.cfg.Sessions.Tables() {
 		shortest = min(shortest, t.TTL()/4)
-		for _, ev := range t.InUse() {
+		for _, ev := range t.InUse(c.inUsePart) {
 			c.Local(t.Partition(), ev)
 		}
 	}
-	c.nextInUse = now.Add(shortest)
+	c.inUsePart = (c.inUsePart + 1) % affinity.InUseParts
+	if c.nextInUse.IsZero() {
+		c.nextInUse = now
+	}
+	c.nextInUse = c.nextInUse.Add(shortest / affinity.InUseParts)
 }
 
 // flushBatch bounds what one Flush takes from the sink.

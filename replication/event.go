@@ -40,8 +40,8 @@ type SyncType string
 
 // The messages that replicas send one another about their state.
 const (
-	Hello     SyncType = "hello"  // somebody joined and asks for digests
-	DigestOf  SyncType = "digest" // the sums of one partition
+	Hello     SyncType = "hello"  // somebody joined and asks for digests, or asks one peer for sub-buckets
+	DigestOf  SyncType = "digest" // the sums of one partition, or of some of its buckets for one peer
 	Want      SyncType = "want"   // asks one peer for buckets of one partition
 	Floor     SyncType = "floor"  // an unpin
 	StreamEnd SyncType = "end"    // the end of a request that another replica picked
@@ -54,10 +54,11 @@ type SyncMessage struct {
 	SenderID  uint64
 	SenderSeq uint64
 
-	Partition fleet.Partition // digest, want and floor
-	Sums      []byte          // digest: 256 sums, big-endian
-	To        uint64          // want: the sender id that is asked; end: the replica that picked
-	Buckets   []byte          // want: one byte per bucket
+	Partition fleet.Partition // digest, want and floor; hello with buckets
+	Sums      []byte          // digest: 256 sums, big-endian; of some buckets: 256 each
+	To        uint64          // want, hello with buckets: the sender id that is asked; digest of buckets: who asked; end: the replica that picked
+	Buckets   []byte          // want, hello, digest of buckets: one byte per bucket
+	Subs      []byte          // want: two bytes per sub-bucket: its bucket and it
 	Have      []byte          // want: sums of records not to be sent, big-endian
 	SessionID string          // floor
 	Sequence  uint64          // floor

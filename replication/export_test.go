@@ -14,6 +14,18 @@ func (c *Config) Ablate(rule string) {
 		c.ablate.noDigests = true
 	case "no skew limit":
 		c.ablate.noSkewLimit = true
+	case "deadlines travel":
+		c.ablate.wallDeadlines = true
+	case "holes trigger":
+		c.ablate.holesTrigger = true
+	case "no have":
+		c.ablate.noHave = true
+	case "resend always":
+		c.ablate.resendAlways = true
+	case "resend the dying":
+		c.ablate.resendDying = true
+	case "full asks for all":
+		c.ablate.fullAsksAll = true
 	default:
 		panic("no such rule: " + rule)
 	}

@@ -20,17 +20,12 @@ type Peer struct {
 
 type peer struct {
 	Peer
-	lastSeq  uint64
+	came     window // by sender_seq
 	heardV2  bool
+	digested bool // a digest of a partition that is served here came
 	answered bool // digests of all its partitions came since the join began
 	wants    map[fleet.Partition]*wanted
-}
-
-// wanted is the state of repair with one peer for one partition.
-type wanted struct {
-	at           time.Time
-	mine, theirs uint64 // the digests at the last want, in short
-	differing    int
+	subsSent time.Time // when it was last told sub-buckets
 }
 
 const (
@@ -38,28 +33,43 @@ const (
 	peerForget = 10 * time.Minute
 )
 
-// hear notes a message of a sender; nil if there are too many senders.
+// hear notes a message of a sender. A new one takes the place of another if
+// there are too many.
 func (c *Core) hear(now time.Time, id, seq uint64, from string) *peer {
 	p := c.peers[id]
 	if p == nil {
 		if len(c.peers) >= maxPeers {
-			return nil
+			c.evictPeer()
 		}
 		p = &peer{Peer: Peer{SenderID: id}, wants: make(map[fleet.Partition]*wanted)}
-		if seq > 0 {
-			p.lastSeq = seq - 1
-		}
+		p.came.startAt(max(seq, 1))
 		c.peers[id] = p
 	}
 	p.LastHeard, p.From = now, from
-	switch {
-	case seq > p.lastSeq:
-		p.Holes += seq - p.lastSeq - 1
-		p.lastSeq = seq
-	case seq < p.lastSeq && p.Holes > 0:
-		p.Holes-- // it was only late, or came twice
+	last := p.came.newest
+	switch fresh, skipped := p.came.take(seq); {
+	case seq == 0:
+	case skipped > 0:
+		p.Holes += skipped
+		if c.cfg.ablate.holesTrigger {
+			c.nextHello = now
+		}
+	case fresh && seq < last && p.Holes > 0:
+		p.Holes-- // it was only late
 	}
 	return p
+}
+
+// evictPeer forgets who was heard least recently of those who never sent a
+// digest, or if all did, of all. Sender ids cost nothing to make up.
+func (c *Core) evictPeer() {
+	var worst *peer
+	for _, p := range c.peers {
+		if worst == nil || p.digested == worst.digested && p.LastHeard.Before(worst.LastHeard) || !p.digested && worst.digested {
+			worst = p
+		}
+	}
+	delete(c.peers, worst.SenderID)
 }
 
 // Peers returns what is known of the peers, ordered by id.

@@ -13,12 +13,30 @@ import (
 const (
 	digestBytes   = 8 * affinity.Buckets
 	maxHave       = 1 << 16 // records named in one want: half of MaxPayload
-	repairPerSec  = 20_000
-	resendAfter   = time.Second
+	narrowFrom    = 256     // a bucket of more records is narrowed to sub-buckets first
 	refusedFor    = time.Minute
 	wantAgain     = 500 * time.Millisecond  // if something changed since the last want
 	wantUnchanged = 6100 * time.Millisecond // if nothing did: at most 10 a minute
+	narrowFor     = 5 * time.Second         // how long sub-buckets are waited for
 )
+
+// wanted is the state of repair with one peer for one partition.
+type wanted struct {
+	at           time.Time
+	mine, theirs uint64 // the digests at the last want, in short
+	differing    int
+	narrowing    time.Time // when sub-buckets were asked for; zero: they were not
+	small        []part    // to be wanted with them
+}
+
+// asking is a want in the making: it names the records held here, and there may
+// be more of those than one look allows.
+type asking struct {
+	peer      uint64
+	partition fleet.Partition
+	parts     []part // to be named yet
+	msg       SyncMessage
+}
 
 // compare looks at a peer's digest, and asks for what differs.
 func (c *Core) compare(now time.Time, p *peer, m *SyncMessage) {
@@ -26,38 +44,41 @@ func (c *Core) compare(now time.Time, p *peer, m *SyncMessage) {
 	if !ok {
 		return
 	}
-	mine := table.Digest()
-	var differs []byte
-	var mineShort, theirShort uint64
-	for i := range mine {
-		theirs := binary.BigEndian.Uint64(m.Sums[8*i:])
-		mineShort, theirShort = mineShort*31+mine[i], theirShort*31+theirs
-		if theirs != mine[i] {
-			differs = append(differs, byte(i))
-		}
-	}
+	p.digested = true
 	w := p.wants[m.Partition]
 	if w == nil {
 		w = &wanted{}
 		p.wants[m.Partition] = w
 	}
-	w.differing = len(differs)
-	p.settle(now)
-	if len(differs) == 0 {
+	if len(m.Buckets) > 0 {
+		c.compareSubs(now, p, w, table, m)
 		return
 	}
+	mine := table.Digest()
+	var differs []part
+	var mineShort, theirShort uint64
+	w.differing = 0
+	for i := range mine {
+		theirs := binary.BigEndian.Uint64(m.Sums[8*i:])
+		mineShort, theirShort = mineShort*31+mine[i], theirShort*31+theirs
+		if theirs == mine[i] {
+			continue
+		}
+		w.differing++
+		if theirs != 0 { // else there is nothing to be had
+			differs = append(differs, part{bucket: byte(i)})
+		}
+	}
+	p.settle(now)
 	wait := wantAgain
 	if w.mine == mineShort && w.theirs == theirShort {
 		wait = wantUnchanged
 	}
-	if !w.at.IsZero() && now.Sub(w.at) < wait {
+	if len(differs) == 0 || !w.at.IsZero() && now.Sub(w.at) < wait {
 		return
 	}
 	w.at, w.mine, w.theirs = now, mineShort, theirShort
-	if table.AtReplicaLimit() {
-		differs = differs[c.rng.IntN(len(differs)):][:1]
-	}
-	c.want(p, table, differs)
+	c.ask(now, p, w, table, differs)
 }
 
 // settle sums up how far the peer differs.
@@ -73,140 +94,132 @@ func (p *peer) settle(now time.Time) {
 	}
 }
 
-// want asks p for buckets of the table, as many as have can name the records of.
-func (c *Core) want(p *peer, table *affinity.Table, buckets []byte) {
-	var set [affinity.Buckets]bool
-	for _, b := range buckets {
-		set[b] = true
+// ask wants the parts of p, or asks first for the sub-buckets of the large ones.
+func (c *Core) ask(now time.Time, p *peer, w *wanted, table *affinity.Table, differs []part) {
+	first := c.rng.IntN(len(differs)) // what does not fit this time is not always the same
+	differs = slices.Concat(differs[first:], differs[:first])
+	if table.AtReplicaLimit() && !c.cfg.ablate.fullAsksAll {
+		differs = differs[:1]
 	}
-	byBucket := make(map[byte][]uint64)
-	for _, r := range table.Records(&set) {
-		b := affinity.BucketOf(r.Session)
-		byBucket[b] = append(byBucket[b], r.Sum)
+	w.small = nil
+	hello := SyncMessage{Type: Hello, To: p.SenderID, Partition: table.Partition()}
+	for _, d := range differs {
+		if table.BucketLen(d.bucket) > narrowFrom {
+			hello.Buckets = append(hello.Buckets, d.bucket)
+		} else {
+			w.small = append(w.small, d)
+		}
 	}
-	m := SyncMessage{Type: Want, To: p.SenderID, Partition: table.Partition()}
-	for _, b := range buckets {
-		if len(m.Buckets) > 0 && len(m.Have)/8+len(byBucket[b]) > maxHave {
+	if len(hello.Buckets) == 0 {
+		c.want(p, table, w.small)
+		return
+	}
+	w.narrowing = now
+	c.sendSync(&hello)
+}
+
+// compareSubs looks at the sub-buckets that were asked for.
+func (c *Core) compareSubs(now time.Time, p *peer, w *wanted, table *affinity.Table, m *SyncMessage) {
+	if m.To != c.cfg.SenderID || w.narrowing.IsZero() || now.Sub(w.narrowing) >= narrowFor {
+		return
+	}
+	w.narrowing = time.Time{}
+	parts := w.small
+	for i, b := range m.Buckets {
+		mine := table.SubDigest(b)
+		var subs *subSet
+		for sub := range mine {
+			theirs := binary.BigEndian.Uint64(m.Sums[digestBytes*i+8*sub:])
+			if theirs == mine[sub] || theirs == 0 {
+				continue
+			}
+			if subs == nil {
+				subs = new(subSet)
+				parts = append(parts, part{b, subs})
+			}
+			subs.add(uint8(sub))
+		}
+	}
+	if len(parts) > 0 {
+		c.want(p, table, parts)
+	}
+}
+
+// want begins to ask p for parts of the table. What was begun before and is not
+// sent yet is forgotten: it is out of date.
+func (c *Core) want(p *peer, table *affinity.Table, parts []part) {
+	partition := table.Partition()
+	c.asks = slices.DeleteFunc(c.asks, func(a *asking) bool { return a.peer == p.SenderID && a.partition == partition })
+	if len(c.asks) < maxJobs {
+		c.asks = append(c.asks, &asking{
+			peer: p.SenderID, partition: partition, parts: parts, msg: SyncMessage{Type: Want, To: p.SenderID, Partition: partition},
+		})
+	}
+}
+
+// advanceAsks goes on with the wants in the making, looks at no more than looks
+// records and a bucket, and returns how many looks are left.
+func (c *Core) advanceAsks(looks int) int {
+	for looks > 0 && len(c.asks) > 0 {
+		a := c.asks[0]
+		table, ok := c.cfg.Sessions.Table(a.partition)
+		full := false
+		if ok && len(a.parts) > 0 {
+			next := a.parts[0]
+			c.refs = table.Refs(c.refs[:0], next.bucket)
+			looks -= 1 + len(c.refs)
+			if full = !a.name(next, c.refs); !full {
+				a.parts = a.parts[1:]
+			}
+		}
+		if ok && len(a.parts) > 0 && !full {
+			continue
+		}
+		c.asks = c.asks[1:]
+		if ok {
+			c.sendWant(&a.msg)
+		}
+	}
+	return looks
+}
+
+// name adds a part of the table to the want: which it is, and what is held of it
+// here. It reports false, and adds nothing, if that would be too much; but it
+// adds the first part in any case, with as much of what is held as there is room.
+func (a *asking) name(p part, refs []affinity.Ref) bool {
+	before := len(a.msg.Have)
+	for _, r := range refs {
+		if !p.has(affinity.SubBucketOf(r.Sum)) {
+			continue
+		}
+		if len(a.msg.Have) >= 8*maxHave {
+			if before > 0 {
+				a.msg.Have = a.msg.Have[:before]
+				return false
+			}
 			break
 		}
-		m.Buckets = append(m.Buckets, b)
-		for _, sum := range byBucket[b][:min(len(byBucket[b]), maxHave)] {
-			m.Have = binary.BigEndian.AppendUint64(m.Have, sum)
+		a.msg.Have = binary.BigEndian.AppendUint64(a.msg.Have, r.Sum)
+	}
+	if p.subs == nil {
+		a.msg.Buckets = append(a.msg.Buckets, p.bucket)
+		return true
+	}
+	for sub := range 256 {
+		if p.subs.has(uint8(sub)) {
+			a.msg.Subs = append(a.msg.Subs, p.bucket, uint8(sub))
 		}
 	}
+	return true
+}
+
+// sendWant completes m by what was refused lately, and sends it.
+func (c *Core) sendWant(m *SyncMessage) {
 	for _, sum := range slices.Sorted(maps.Keys(c.refused)) {
 		if len(m.Have) < 8*maxHave {
 			m.Have = binary.BigEndian.AppendUint64(m.Have, sum)
 		}
 	}
 	c.wants++
-	c.sendSync(&m)
-}
-
-// answer republishes what a want does not name, within the limits.
-func (c *Core) answer(now time.Time, m *SyncMessage) {
-	table, ok := c.cfg.Sessions.Table(m.Partition)
-	if !ok || m.To != c.cfg.SenderID {
-		return
-	}
-	have := make(map[uint64]bool, len(m.Have)/8)
-	for b := m.Have; len(b) >= 8; b = b[8:] {
-		have[binary.BigEndian.Uint64(b)] = true
-	}
-	var set [affinity.Buckets]bool
-	for _, b := range m.Buckets {
-		set[b] = true
-	}
-	least := min(2*time.Second, table.TTL()/8)
-	for _, r := range table.Records(&set) {
-		last, sent := c.resent[r.Sum]
-		switch {
-		case have[r.Sum], r.Life < least, sent && now.Sub(last) < resendAfter:
-			continue
-		case c.budget == 0:
-			return
-		}
-		c.budget--
-		c.resent[r.Sum] = now
-		c.sendRecord(table.Partition(), r.Event)
-	}
-}
-
-// refill gives back the repair budget of the time since the last call, and
-// forgets what is no longer recent.
-func (c *Core) refill(now time.Time) {
-	if now.Sub(c.refilled) < time.Second {
-		return
-	}
-	c.refilled, c.budget = now, repairPerSec
-	for sum, at := range c.resent {
-		if now.Sub(at) >= resendAfter {
-			delete(c.resent, sum)
-		}
-	}
-	for sum, at := range c.refused {
-		if now.Sub(at) >= refusedFor {
-			delete(c.refused, sum)
-		}
-	}
-	for id, p := range c.peers {
-		if now.Sub(p.LastHeard) >= peerForget {
-			delete(c.peers, id)
-		}
-	}
-}
-
-// sendDigests tells the sums of all partitions.
-func (c *Core) sendDigests() {
-	for _, t := range c.cfg.Sessions.Tables() {
-		d := t.Digest()
-		m := SyncMessage{Type: DigestOf, Partition: t.Partition(), Sums: make([]byte, 0, digestBytes)}
-		for _, sum := range d {
-			m.Sums = binary.BigEndian.AppendUint64(m.Sums, sum)
-		}
-		c.sendSync(&m)
-	}
-	c.sendSync(&SyncMessage{Type: Alive, WriterID: c.cfg.WriterID, Digested: true})
-}
-
-// Alive sends a sign of life.
-func (c *Core) Alive() { c.sendSync(&SyncMessage{Type: Alive, WriterID: c.cfg.WriterID}) }
-
-// SendEnd tells the replica that picked a request how it ended. It reports false
-// if nothing was heard of that replica lately.
-func (c *Core) SendEnd(now time.Time, e End) bool {
-	p := c.peers[e.Replica]
-	if p == nil || now.Sub(p.LastHeard) > silence {
-		return false
-	}
-	c.sendSync(&SyncMessage{Type: StreamEnd, To: e.Replica, End: e})
-	return true
-}
-
-func (c *Core) sendSync(m *SyncMessage) {
-	c.sequence++
-	m.SenderID, m.SenderSeq = c.cfg.SenderID, c.sequence
-	c.out = append(c.out, Message{Topic: TopicSync, Payload: AppendSync(nil, m)})
-}
-
-// sendRecord sends a binding or a floor with the life that it has left.
-func (c *Core) sendRecord(p fleet.Partition, ev affinity.Event) {
-	ms := uint64((ev.Life + time.Millisecond - 1) / time.Millisecond)
-	if ev.Kind == affinity.EventUnpinned {
-		c.sendSync(&SyncMessage{Type: Floor, Partition: p, SessionID: ev.Session, Sequence: ev.Sequence, WriterID: ev.WriterID, TTLMillis: ms})
-		return
-	}
-	c.sequence++
-	e := BindingEvent{
-		ModelName: p.Model, RoutingGroup: p.Group, SessionID: ev.Session, WorkerID: uint64(ev.Target.Worker), Sequence: ev.Sequence, WriterID: ev.WriterID,
-		SenderID: c.cfg.SenderID, SenderSeq: c.sequence, TTLMillis: &ms,
-	}
-	if ev.Target.Ranked {
-		e.DPRank = &ev.Target.Rank
-	}
-	payload := AppendEvent(nil, &e)
-	c.out = append(c.out, Message{Topic: TopicV2, Payload: payload})
-	if c.cfg.PublishV1 {
-		c.out = append(c.out, Message{Topic: TopicV1, Payload: payload})
-	}
+	c.sendSync(m)
 }

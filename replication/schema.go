@@ -98,6 +98,23 @@ func DecodeEvent(payload []byte) (e BindingEvent, err error) {
 	return e, nil
 }
 
+// senderOf returns the sender of an event, without reading more of it than that
+// takes; 0 if it has none or cannot be read.
+func senderOf(payload []byte) (id uint64) {
+	d := decoder{rest: payload}
+	d.fields(func(key []byte) bool {
+		if string(key) != "sender_id" {
+			return false
+		}
+		id = d.uint()
+		return true
+	})
+	if d.err != nil {
+		return 0
+	}
+	return id
+}
+
 func (d *decoder) rank() *uint32 {
 	if d.isNil() {
 		return nil
@@ -132,9 +149,16 @@ func AppendSync(b []byte, m *SyncMessage) []byte {
 	switch m.Type {
 	case DigestOf:
 		bin("sums", m.Sums)
+		if len(m.Buckets) > 0 {
+			num("to", m.To)
+			bin("buckets", m.Buckets)
+		}
 	case Want:
 		num("to", m.To)
 		bin("buckets", m.Buckets)
+		if len(m.Subs) > 0 {
+			bin("subs", m.Subs)
+		}
 		bin("have", m.Have)
 	case Floor:
 		text("session_id", m.SessionID)
@@ -155,12 +179,16 @@ func AppendSync(b []byte, m *SyncMessage) []byte {
 			num("digested", 1)
 		}
 	case Hello:
+		if len(m.Buckets) > 0 {
+			num("to", m.To)
+			bin("buckets", m.Buckets)
+		}
 	}
 	return b
 }
 
 func (m *SyncMessage) hasPartition() bool {
-	return m.Type == DigestOf || m.Type == Want || m.Type == Floor
+	return m.Type == DigestOf || m.Type == Want || m.Type == Floor || m.Type == Hello && len(m.Buckets) > 0
 }
 
 // DecodeSync reads a SyncMessage and checks that it has what its type needs. A
@@ -187,6 +215,8 @@ func DecodeSync(payload []byte) (m SyncMessage, err error) {
 			m.To = d.uint()
 		case "buckets":
 			m.Buckets = d.raw()
+		case "subs":
+			m.Subs = d.raw()
 		case "have":
 			m.Have = d.raw()
 		case "session_id":
@@ -236,10 +266,12 @@ func (m *SyncMessage) check(partition bool) error {
 		return ErrMissingKey
 	case m.Type == StreamEnd && len(m.End.Served) > maxServed:
 		return fmt.Errorf("%w: an address of %d bytes", ErrMalformed, len(m.End.Served))
-	case m.Type == DigestOf && len(m.Sums) != digestBytes:
+	case len(m.Buckets) > affinity.Buckets:
+		return fmt.Errorf("%w: %d buckets", ErrMalformed, len(m.Buckets))
+	case m.Type == DigestOf && len(m.Sums) != digestBytes*max(len(m.Buckets), 1):
 		return fmt.Errorf("%w: a digest of %d bytes", ErrMalformed, len(m.Sums))
-	case m.Type == Want && (len(m.Buckets) > 256 || len(m.Have)%8 != 0):
-		return fmt.Errorf("%w: buckets or have of a want", ErrMalformed)
+	case m.Type == Want && (len(m.Have)%8 != 0 || len(m.Subs)%2 != 0):
+		return fmt.Errorf("%w: have or sub-buckets of a want", ErrMalformed)
 	case m.Type == Floor && m.Sequence == 0:
 		return ErrMissingKey
 	}

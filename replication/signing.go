@@ -14,9 +14,6 @@ var ErrForged = errors.New("no valid signature")
 // MinKey is the length of the shortest key, in bytes.
 const MinKey = 16
 
-// replayWindow is how far behind the newest message of a sender another may be.
-const replayWindow = 4096
-
 // authBytes is the length of the third frame: sender, epoch, counter, MAC.
 const authBytes = 8 + 8 + 8 + sha256.Size
 
@@ -38,9 +35,8 @@ type Signer struct {
 
 // epochOf is what was heard of one sender.
 type epochOf struct {
-	epoch  uint64
-	newest uint64
-	seen   [replayWindow / 64]uint64 // bit n % replayWindow: counter n came
+	epoch uint64
+	came  window // by counter
 }
 
 // NewSigner returns a Signer for the process that started at the given time.
@@ -90,19 +86,8 @@ func (s *Signer) Check(m *Message) error {
 		e = &epochOf{epoch: epoch}
 		s.heard[sender] = e
 	}
-	return e.take(n)
-}
-
-// take marks counter n as heard, unless it was or is too old to tell.
-func (e *epochOf) take(n uint64) error {
-	if n > e.newest {
-		for k := max(e.newest+1, n-min(n, replayWindow-1)); k <= n; k++ {
-			e.seen[k%replayWindow/64] &^= 1 << (k % 64)
-		}
-		e.newest = n
-	} else if e.newest-n >= replayWindow || e.seen[n%replayWindow/64]&(1<<(n%64)) != 0 {
+	if fresh, _ := e.came.take(n); !fresh {
 		return ErrForged
 	}
-	e.seen[n%replayWindow/64] |= 1 << (n % 64)
 	return nil
 }
