@@ -86,25 +86,25 @@ func (a accessLog) take(entry *logdatav3.HTTPAccessLogEntry) string {
 		if !ok {
 			return entryForeign
 		}
-		a.compare(c, e, outcome)
+		a.compare(e, outcome, servedBy(c), connectFailed(c))
 		return entryJoined
 	}
 	replica, err := strconv.ParseUint(fields[keyReplica].GetStringValue(), 10, 64)
 	if err != nil {
 		return entryMalformed
 	}
-	if replica != a.cfg.ReplicaID {
-		return entryOtherReplica
-	}
 	id, err := strconv.ParseUint(fields[keyLease].GetStringValue(), 10, 64)
 	if err != nil {
 		return entryMalformed
+	}
+	if replica != a.cfg.ReplicaID {
+		return a.passOn(RemoteEnd{Replica: replica, Lease: id, Outcome: outcome, Served: servedBy(c), ConnectFailed: connectFailed(c)})
 	}
 	e, ok := a.ledger.endServed(id, outcome, servedBy(c), byAccessLog)
 	if !ok {
 		return entryUnknown
 	}
-	a.compare(c, e, outcome)
+	a.compare(e, outcome, servedBy(c), connectFailed(c))
 	return entryEnded
 }
 
@@ -131,21 +131,20 @@ func keyOfEntry(entry *logdatav3.HTTPAccessLogEntry) joinKey {
 
 // compare looks at what became of a pick: whether it was obeyed, and whether its
 // worker could be connected to.
-func (a accessLog) compare(c *logdatav3.AccessLogCommon, e *lease, outcome affinity.Outcome) {
-	served := servedBy(c)
+func (s *Server) compare(e *lease, outcome affinity.Outcome, served string, failed bool) {
 	if served != "" && served != e.route.Address {
-		a.metrics.mismatches.Inc()
-		a.cfg.Logger.Debug("served elsewhere than picked", "worker", e.route.Target.String())
+		s.metrics.mismatches.Inc()
+		s.cfg.Logger.Debug("served elsewhere than picked", "worker", e.route.Target.String())
 	}
-	if outcome != affinity.NeverSent || !c.GetResponseFlags().GetUpstreamConnectionFailure() {
+	if outcome != affinity.NeverSent || !failed {
 		return
 	}
-	a.metrics.connectFailures.Inc()
-	if a.cfg.ConnectFailed == nil {
+	s.metrics.connectFailures.Inc()
+	if s.cfg.ConnectFailed == nil {
 		return
 	}
 	if served == "" {
 		served = e.route.Address
 	}
-	a.cfg.ConnectFailed(served)
+	s.cfg.ConnectFailed(served)
 }

@@ -72,6 +72,14 @@ type Config struct {
 	// ConnectFailed is told the address of a worker that Envoy could not connect
 	// to. It must not block and be safe for concurrent use. Nil: nobody is told.
 	ConnectFailed func(address string)
+	// Elsewhere is told ends of requests that another replica picked, and reports
+	// whether it passes them on to it. It must not block and be safe for
+	// concurrent use. Nil: they are only counted.
+	Elsewhere func(RemoteEnd) bool
+	// Awake reports whether this process may rely on what it knows; if not, it
+	// is as with SetReady(false). It must be quick and safe for concurrent use.
+	// Nil: always.
+	Awake func() bool
 	// Tracing makes the spans: one for each request, with its pick as child. Nil:
 	// there are none, which is cheaper than a provider that records nothing.
 	Tracing trace.TracerProvider

@@ -51,7 +51,7 @@ type exchange struct {
 
 // Process serves one HTTP request's stream.
 func (s *Server) Process(stream extprocv3.ExternalProcessor_ProcessServer) (err error) {
-	if !s.ready.Load() {
+	if !s.ready.Load() || s.cfg.Awake != nil && !s.cfg.Awake() {
 		s.metrics.oddities.WithLabelValues(oddNotReady).Inc()
 		return status.Error(codes.Unavailable, "not ready")
 	}

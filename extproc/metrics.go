@@ -16,6 +16,7 @@ const (
 	byEviction   = "eviction"
 	byOrphaning  = "orphaning" // the connection of the pick was lost
 	byFailedSend = "failed_send"
+	byReplica    = "replica" // another replica passed it on
 )
 
 // What became of an access log entry: label values of
@@ -24,7 +25,8 @@ const (
 	entryEnded        = "ended"
 	entryJoined       = "joined"
 	entryUnknown      = "unknown"       // its lease has ended already
-	entryOtherReplica = "other_replica" // picked by another replica
+	entryPassedOn     = "passed_on"     // to the replica that picked
+	entryOtherReplica = "other_replica" // picked by another replica, which is gone or cannot be told
 	entryForeign      = "foreign"       // of a request that was not picked for
 	entryNoEnd        = "no_end"        // not about the end of a request
 	entryMalformed    = "malformed"

@@ -33,6 +33,11 @@ func unreachable(f *logdatav3.ResponseFlags) bool {
 		f.GetNoRouteFound() || f.GetNoClusterFound() || f.GetDnsResolutionFailure()
 }
 
+// connectFailed: the worker that was chosen could not be connected to.
+func connectFailed(c *logdatav3.AccessLogCommon) bool {
+	return c.GetResponseFlags().GetUpstreamConnectionFailure()
+}
+
 // upstreamFailed: the worker or the way to it broke, or was too slow.
 func upstreamFailed(f *logdatav3.ResponseFlags) bool {
 	return f.GetUpstreamRemoteReset() || f.GetUpstreamConnectionTermination() || f.GetUpstreamProtocolError() ||

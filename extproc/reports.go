@@ -28,6 +28,13 @@ func (r *reports) opened() {
 	r.mu.Unlock()
 }
 
+// passed says that another replica has passed on an end: it reports for us.
+func (r *reports) passed() {
+	r.mu.Lock()
+	r.mu.waiting = time.Time{}
+	r.mu.Unlock()
+}
+
 // closed says that a stream has ended.
 func (r *reports) closed() {
 	r.mu.Lock()
