@@ -15,6 +15,7 @@ type cache struct {
 	reserved int
 	blocks   map[blockKey]*block // the full ones
 	idle     list.List           // of *block, least recently used in front
+	evicted  []blockKey          // since the owner last took them
 }
 
 // block is a full block.
@@ -79,25 +80,42 @@ func (c *cache) pin(b *block) {
 
 func (c *cache) evictOldest() {
 	front := c.idle.Front()
-	delete(c.blocks, front.Value.(*block).key)
+	key := front.Value.(*block).key
+	delete(c.blocks, key)
 	c.idle.Remove(front)
+	c.evicted = append(c.evicted, key)
+}
+
+// takeEvicted returns the blocks that were evicted since the last call.
+func (c *cache) takeEvicted() []blockKey {
+	keys := c.evicted
+	c.evicted = nil
+	return keys
 }
 
 // fill says that a request's blocks up to len(keys) are full now. A block that
 // another request has filled with the same tokens meanwhile is shared, and the
-// reserved one given back.
-func (c *cache) fill(h *holding, keys []blockKey) {
-	for _, key := range keys[min(len(h.pinned), len(keys)):] {
+// reserved one given back. It returns the runs of blocks that are new.
+func (c *cache) fill(h *holding, keys []blockKey) []span {
+	var added []span
+	for i := len(h.pinned); i < len(keys); i++ {
+		key := keys[i]
 		b, ok := c.blocks[key]
 		if !ok {
 			b = &block{key: key}
 			c.blocks[key] = b
+			if n := len(added); n > 0 && added[n-1].to == i {
+				added[n-1].to++
+			} else {
+				added = append(added, span{i, i + 1})
+			}
 		}
 		c.pin(b)
 		h.pinned = append(h.pinned, b)
 		h.reserved--
 		c.reserved--
 	}
+	return added
 }
 
 // release gives everything back. Full blocks stay for later matches; the end

@@ -60,7 +60,7 @@ func (w *Worker) complete(rw http.ResponseWriter, r *http.Request, c completion,
 	if err := w.maybeFail(); err != nil {
 		return err
 	}
-	seq, ok := w.engine.enter(g.prompt, g.tokens, rootKey(g.adapter, g.salt), wanted, ranked)
+	seq, ok := w.engine.enter(g.prompt, g.tokens, namespace{g.adapter, g.salt}, wanted, ranked)
 	if !ok {
 		return &apiError{http.StatusServiceUnavailable, refusedQueueFull, "too many requests wait on this rank"}
 	}

@@ -51,6 +51,12 @@ type Config struct {
 	// requests and the prefix cache. It also bounds the context: max_model_len
 	// is CacheBlocks*BlockSize, at most 131072. Default 4096.
 	CacheBlocks int
+	// HostBlocks is the number of blocks of each rank's pool in host memory, to
+	// which full blocks are copied and from which prompts are loaded. Its events
+	// carry the ownership "kvcr". Default 0: no such pool.
+	HostBlocks int
+	// Events says whether and how the changes of the caches are published.
+	Events KVEvents
 	// FailRate is the share of generation and embedding requests answered with
 	// status 500, from 0 to 1, spread evenly and not randomly: with 0.25 every
 	// fourth request fails. Default 0.
@@ -61,6 +67,8 @@ type Config struct {
 	// Drain bounds how long Serve lets running requests finish after its
 	// context has ended. Default 30s.
 	Drain time.Duration
+	// Ready is called once by Serve, when everything is bound. Nil: nobody.
+	Ready func(Endpoints)
 	// Logger receives one debug line a request. Nil discards.
 	Logger *slog.Logger
 }
@@ -82,7 +90,12 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return c, errors.Join(c.checkNames(), c.checkNumbers())
+	if c.Ready == nil {
+		c.Ready = func(Endpoints) {}
+	}
+	var err error
+	c.Events, err = c.Events.withDefaults()
+	return c, errors.Join(c.checkNames(), c.checkNumbers(), err)
 }
 
 func setDefault[T comparable](field *T, value T) {
@@ -130,6 +143,7 @@ func (c Config) checkNumbers() error {
 	check(c.PerToken >= 0, "per token %v: must not be negative", c.PerToken)
 	check(c.BlockSize >= 1 && c.BlockSize <= maxBlockSize, "block size %d: must be 1 to %d", c.BlockSize, maxBlockSize)
 	check(c.CacheBlocks >= 1 && c.CacheBlocks <= maxCacheBlocks, "cache blocks %d: must be 1 to %d", c.CacheBlocks, maxCacheBlocks)
+	check(c.HostBlocks >= 0 && c.HostBlocks <= maxCacheBlocks, "host blocks %d: must be 0 to %d", c.HostBlocks, maxCacheBlocks)
 	check(c.Tokens >= 1 && c.Tokens < c.maxModelLen(), "tokens %d: must be 1 to %d, which is less than the cache holds", c.Tokens, c.maxModelLen()-1)
 	check(!math.IsNaN(c.FailRate) && c.FailRate >= 0 && c.FailRate <= 1, "fail rate %v: must be 0 to 1", c.FailRate)
 	check(c.MaxBodyBytes > 0, "max body bytes %d: must be positive", c.MaxBodyBytes)

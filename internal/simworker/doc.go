@@ -18,6 +18,11 @@
 // full blocks of the turn before, on the same rank of the same worker, and
 // nothing anywhere else; usage.prompt_tokens_details.cached_tokens says which.
 //
+// With KVEvents it publishes what its caches hold as a vLLM server does: one
+// PUB socket a rank, batches numbered in the order of the changes, a bounded
+// queue between the engine and the socket, and a bounded buffer that a ROUTER
+// socket repeats. A pool in host memory, if there is one, outlives the engine.
+//
 // The package starts no goroutine except inside Serve, which returns when all
 // of them have ended.
 package simworker

@@ -12,7 +12,9 @@ const maxWaiting = 4096
 // engine is the ranks of a worker: which requests run, which wait, and the
 // cache each rank has.
 type engine struct {
-	blockSize int
+	blockSize   int
+	cacheBlocks int    // of each rank
+	seed        string // of the block keys
 
 	mu    sync.Mutex
 	ranks []rank // guarded by mu
@@ -21,6 +23,8 @@ type engine struct {
 // rank is one data-parallel rank. Guarded by engine.mu.
 type rank struct {
 	cache   *cache
+	host    *hostPool
+	journal *journal // nil: nobody publishes; the pointer never changes
 	running int
 	waiting []*sequence // in order of arrival
 	totals  totals
@@ -68,7 +72,8 @@ type sequence struct {
 	admitted chan struct{} // closed when the sequence runs
 
 	state sequenceState // guarded by engine.mu
-	held  holding       // guarded by engine.mu
+	cache *cache        // that of the rank when it was admitted; guarded by engine.mu
+	held  holding       // in that cache; guarded by engine.mu
 }
 
 type sequenceState uint8
@@ -79,10 +84,14 @@ const (
 	stateLeft
 )
 
-func newEngine(ranks, blockSize, cacheBlocks int) *engine {
-	e := &engine{blockSize: blockSize, ranks: make([]rank, ranks)}
+// newEngine returns the engine of a valid configuration.
+func newEngine(cfg Config) *engine {
+	e := &engine{blockSize: cfg.BlockSize, cacheBlocks: cfg.CacheBlocks, seed: cfg.Name, ranks: make([]rank, cfg.Ranks)}
 	for i := range e.ranks {
-		e.ranks[i].cache = newCache(cacheBlocks)
+		e.ranks[i] = rank{cache: newCache(cfg.CacheBlocks), host: newHostPool(cfg.HostBlocks)}
+		if cfg.Events.journaled() {
+			e.ranks[i].journal = newJournal(cfg.Events.Queue)
+		}
 	}
 	return e
 }
@@ -91,12 +100,12 @@ func newEngine(ranks, blockSize, cacheBlocks int) *engine {
 // ranked is false, and lets it run at once if nobody waits there and its
 // blocks are free. It reports false if the queue is full. The caller must have
 // checked that prompt and reply fit into a rank's cache, and must call leave.
-func (e *engine) enter(prompt []token, reply int, root blockKey, wanted int, ranked bool) (*sequence, bool) {
+func (e *engine) enter(prompt []token, reply int, ns namespace, wanted int, ranked bool) (*sequence, bool) {
 	s := &sequence{
 		engine:   e,
 		prompt:   len(prompt),
 		need:     (len(prompt) + reply + e.blockSize - 1) / e.blockSize,
-		chain:    chain{blockSize: e.blockSize, root: root},
+		chain:    chain{blockSize: e.blockSize, ns: ns, root: rootKey(e.seed, ns)},
 		admitted: make(chan struct{}),
 	}
 	s.chain.extend(prompt...)
@@ -141,10 +150,13 @@ func (e *engine) admitLocked(r *rank) {
 		if !ok {
 			return
 		}
+		r.journal.removed(r.cache.takeEvicted(), false)
+		r.loadLocked(&s.chain, &held, usable)
+		r.journal.commit()
 		r.waiting[0] = nil
 		r.waiting = r.waiting[1:]
 		r.running++
-		s.held, s.state = held, stateRunning
+		s.held, s.cache, s.state = held, r.cache, stateRunning
 		s.cached = len(held.pinned) * e.blockSize
 		r.totals.prefixQueries += uint64(s.prompt)
 		r.totals.prefixHits += uint64(s.cached)
@@ -169,7 +181,7 @@ func (s *sequence) prefilled() {
 	defer s.engine.mu.Unlock()
 	r := &s.engine.ranks[s.rank]
 	r.totals.promptTokens += uint64(s.prompt)
-	r.cache.fill(&s.held, s.chain.keys)
+	r.fillLocked(s)
 }
 
 // generated says that one more reply token is out. The KV of a token is
@@ -181,7 +193,7 @@ func (s *sequence) generated(previous ...token) {
 	defer s.engine.mu.Unlock()
 	r := &s.engine.ranks[s.rank]
 	r.totals.outputTokens++
-	r.cache.fill(&s.held, s.chain.keys)
+	r.fillLocked(s)
 }
 
 // leave takes the sequence out of the engine, gives its blocks back and lets
@@ -195,7 +207,7 @@ func (s *sequence) leave(how finish) {
 	case stateLeft:
 		return
 	case stateRunning:
-		r.cache.release(&s.held)
+		s.cache.release(&s.held)
 		r.running--
 	case stateWaiting:
 		r.removeWaiting(s)

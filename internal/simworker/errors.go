@@ -21,6 +21,7 @@ const (
 	refusedQueueFull refusal = "queue_full"
 	refusedSimulated refusal = "simulated"
 	refusedNoRoute   refusal = "no_route"
+	refusedBusy      refusal = "busy"
 )
 
 // apiError is an answer other than success.

@@ -13,6 +13,7 @@ import (
 type metrics struct {
 	registry *prometheus.Registry
 	refused  *prometheus.CounterVec
+	kv       []kvCounters // by rank
 
 	firstToken prometheus.ObserverVec
 	perToken   prometheus.ObserverVec
@@ -25,9 +26,10 @@ func latencyBuckets() []float64 {
 	return []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 10, 30, 60, 120}
 }
 
-func newMetrics(model string, e *engine, cacheBlocks int) *metrics {
+func newMetrics(model string, e *engine) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
+		kv:       make([]kvCounters, len(e.ranks)),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "simworker_refused_total",
 			Help: "Requests answered with an error, by why.",
@@ -42,7 +44,7 @@ func newMetrics(model string, e *engine, cacheBlocks int) *metrics {
 	m.firstToken = histogram("vllm:time_to_first_token_seconds", "Time from the start of a request to its first token, in seconds.")
 	m.perToken = histogram("vllm:request_time_per_output_token_seconds", "Mean time per generated token after the first of a request, in seconds.")
 	m.total = histogram("vllm:e2e_request_latency_seconds", "Time from the start of a request to its last token, in seconds.")
-	m.registry.MustRegister(m.refused, newEngineCollector(model, e, cacheBlocks))
+	m.registry.MustRegister(m.refused, newEngineCollector(model, e), newKVCollector(e, m.kv))
 	return m
 }
 
@@ -69,7 +71,7 @@ type engineCollector struct {
 	preemptions                *prometheus.Desc
 }
 
-func newEngineCollector(model string, e *engine, cacheBlocks int) *engineCollector {
+func newEngineCollector(model string, e *engine) *engineCollector {
 	desc := func(name, help string, more ...string) *prometheus.Desc {
 		return prometheus.NewDesc("vllm:"+name, help, append([]string{"model_name", "engine"}, more...), nil)
 	}
@@ -88,7 +90,7 @@ func newEngineCollector(model string, e *engine, cacheBlocks int) *engineCollect
 		cacheConfig: prometheus.NewDesc("vllm:cache_config_info", "The cache configuration, as labels.", []string{"engine"},
 			prometheus.Labels{
 				"block_size":            strconv.Itoa(e.blockSize),
-				"num_gpu_blocks":        strconv.Itoa(cacheBlocks),
+				"num_gpu_blocks":        strconv.Itoa(e.cacheBlocks),
 				"enable_prefix_caching": "True",
 			}),
 	}

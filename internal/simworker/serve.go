@@ -23,18 +23,24 @@ const (
 var errDrain = errors.New("drain: time is over, requests were cut off")
 
 // Serve answers HTTP/1.1 and unencrypted HTTP/2 on a listener, which it
-// closes. When ctx ends it stops accepting, lets running requests finish for
+// closes, and publishes KV events. When ctx ends it stops accepting, lets running requests finish for
 // up to Config.Drain, and then cuts the rest off, which is an error. It returns
 // when no handler runs any more.
 func (w *Worker) Serve(ctx context.Context, ln net.Listener) error {
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
+	streams, err := w.openStreams(requests)
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	publishing := w.startPublishing(requests, streams)
+	defer publishing.Wait() // after the cut below
 	running := newGate()
 	srv := w.server(requests, running.wrap(w.Handler()))
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }()
+	w.cfg.Ready(endpoints(ln, streams))
 
-	var err error
 	select {
 	case err = <-served:
 		err = fmt.Errorf("serve %s: %w", ln.Addr(), err)

@@ -29,11 +29,11 @@ func New(cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("simulated worker: %w", err)
 	}
-	e := newEngine(cfg.Ranks, cfg.BlockSize, cfg.CacheBlocks)
+	e := newEngine(cfg)
 	return &Worker{
 		cfg:     cfg,
 		engine:  e,
-		metrics: newMetrics(cfg.Models[0], e, cfg.CacheBlocks),
+		metrics: newMetrics(cfg.Models[0], e),
 		started: time.Now(),
 	}, nil
 }
@@ -54,6 +54,8 @@ func (w *Worker) Handler() http.Handler {
 	handle("GET /v1/models", w.models)
 	handle("POST /tokenize", w.tokenize)
 	handle("POST /detokenize", w.detokenize)
+	handle("POST /reset_prefix_cache", w.resetPrefixCache)
+	handle("POST /debug/engine/restart", w.debugRestart)
 	handle("POST /debug/echo", w.debugEcho)
 	handle("GET /debug/stream", w.debugStream)
 	handle("GET /debug/requests", w.debugRequests)
