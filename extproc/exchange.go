@@ -43,6 +43,7 @@ type exchange struct {
 	lease    uint64          // its number in the ledger
 	leased   bool            // the ledger has the route; before, it is ours to release
 	answered bool            // the pick or a refusal was sent
+	began    bool            // the response was seen to begin
 	span     trace.Span      // of the request; nil before its first message and without tracing
 	traced   context.Context // ctx with span
 	left     bool            // we ended the stream, before the response did

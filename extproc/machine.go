@@ -48,6 +48,15 @@ func (p phase) String() string {
 	return [...]string{"start", "examining", "collecting", "picking", "passing", "over"}[p]
 }
 
+// bodyUse says what a decision does with the request's body.
+type bodyUse uint8
+
+const (
+	bodyUnused bodyUse = iota
+	bodyWanted         // it makes a better decision; one that cannot be had is done without
+	bodyNeeded         // there is no decision without it
+)
+
 // limits is what a machine is told about bodies.
 type limits struct {
 	body     int64   // longest body that is held
@@ -67,7 +76,7 @@ type machine struct {
 	said        *extprocv3.ProtocolConfiguration
 	headers     *extprocv3.HttpHeaders // the request's; nil once the pick is answered
 	upgrade     bool                   // the request asks for a tunnel: its body has no end
-	needed      bool                   // the decision needs the body
+	use         bodyUse                // what the decision does with the body
 	headersDone bool                   // the answer to the request headers is given
 
 	// The request's body. Invariant: held holds what came and was not answered.
@@ -99,7 +108,7 @@ func (m *machine) requestDone() bool {
 func (m *machine) plainBody() bool { return m.bodySeen && m.request != modeDuplex }
 
 // body returns the collected body. False if the decision is made without one.
-func (m *machine) body() ([]byte, bool) { return m.held, m.needed }
+func (m *machine) body() ([]byte, bool) { return m.held, m.use != bodyUnused }
 
 // receive takes one message of Envoy's.
 func (m *machine) receive(req *extprocv3.ProcessingRequest) step {

@@ -30,6 +30,10 @@ func (x *exchange) note(s step) {
 	if s.refusal != nil {
 		x.count(s.refusal.Reason, statusCode(s.refusal.Kind))
 	}
+	if x.leased && x.machine.response.started && !x.began {
+		x.began = true
+		x.route.Began()
+	}
 	if x.leased && x.cfg.End == Stream && x.machine.response.ended {
 		x.ledger.end(x.lease, affinity.Completed, byStream)
 	}
@@ -58,16 +62,18 @@ func (x *exchange) log() {
 	if !x.cfg.Logger.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
-	session, worker, partition := "", "", ""
+	session, worker, partition, overlap, cost := "", "", "", 0, 0.0
 	if x.req.Session != "" {
 		session = affinity.HashSession(x.req.Session)
 	}
 	if x.route != nil {
 		worker, partition = x.route.Target.String(), x.route.Partition.String()
+		overlap, cost = x.route.Overlap, x.route.Cost
 	}
 	x.cfg.Logger.LogAttrs(context.Background(), slog.LevelDebug, "request",
 		slog.String("reason", x.line.reason), slog.Int("code", x.line.code), slog.String("session", session),
 		slog.String("partition", partition), slog.String("worker", worker), slog.Uint64("lease", x.lease),
 		slog.Duration("pick", x.line.pick), slog.Int("body_bytes", x.line.body),
+		slog.Int("overlap", overlap), slog.Float64("cost", cost),
 		slog.Bool("restricted", x.req.Restricted), slog.Int("subset", len(x.req.Subset)))
 }

@@ -46,11 +46,22 @@ func (x *exchange) examine() step {
 	if len(x.key.id) > maxRequestID {
 		x.key.id = ""
 	}
-	needsBody := x.router.NeedsBody(&x.req)
-	if needsBody {
+	use := x.bodyUse()
+	if use != bodyUnused {
 		x.encoding = strings.Join(values("content-encoding"), ",")
 	}
-	return x.machine.examined(needsBody)
+	return x.machine.examined(use)
+}
+
+func (x *exchange) bodyUse() bodyUse {
+	switch {
+	case x.router.NeedsBody(&x.req):
+		return bodyNeeded
+	case x.router.WantsBody(&x.req):
+		return bodyWanted
+	default:
+		return bodyUnused
+	}
 }
 
 // restrict keeps the request within the gateway's subset.

@@ -28,31 +28,48 @@ func isUpgrade(h *extprocv3.HttpHeaders) bool {
 	return len(headerValues(h, "upgrade")) > 0 || len(method) > 0 && method[0] == "CONNECT"
 }
 
-// examined says whether the decision needs the body. A request that has none, or
-// none that ends, is decided as it is.
-func (m *machine) examined(needsBody bool) step {
-	needsBody = needsBody && !m.bodyEnded && !m.upgrade
+// examined says what the decision does with the body. A request that has none, or
+// none that ends, is decided as it is, and so is one whose body is only wanted and
+// cannot be had, or might never come.
+func (m *machine) examined(use bodyUse) step {
+	tooLong := m.declaredLength() > m.limits.body
+	if m.bodyEnded || m.upgrade || use == bodyWanted && (tooLong || m.request == modeUnsaid || !m.bodyComes()) {
+		use = bodyUnused
+	}
 	// What Envoy buffers comes in one message, which must fit.
-	if (needsBody && m.request != modePartial || m.request == modeBuffered) && m.declaredLength() > m.limits.body {
+	if (use == bodyNeeded && m.request != modePartial || m.request == modeBuffered) && tooLong {
 		return m.refuse(tooLarge(m.limits.body))
 	}
-	if !needsBody {
+	if use == bodyUnused {
 		m.phase = phasePicking
 		return step{next: nextPick}
 	}
-	m.needed = true
+	m.use = use
 	m.phase = phaseCollecting
 	switch {
+	case !m.bodyComes():
+		return m.refuse(m.noBody())
 	case m.request == modeBuffered || m.request == modePartial:
 		m.headersDone = true
 		return step{send: one(headersResponse(&extprocv3.CommonResponse{}))}
-	case m.request == modeNone && m.pullBody && m.protocol.response != modeDuplex: // beside that Envoy takes no override
+	case m.request == modeNone:
 		m.request, m.eager = modeDuplex, true
 		return step{send: one(&extprocv3.ProcessingResponse{ModeOverride: pulledBody(m.said)})}
-	case m.request == modeNone || m.request == modeStreamed && !m.eager:
-		return m.refuse(m.noBody())
 	default:
 		return step{}
+	}
+}
+
+// bodyComes reports whether the body comes, or can be made to come, before the
+// request headers are answered for good.
+func (m *machine) bodyComes() bool {
+	switch m.request {
+	case modeNone:
+		return m.pullBody && m.protocol.response != modeDuplex // beside that Envoy takes no override
+	case modeStreamed:
+		return m.eager
+	default:
+		return true
 	}
 }
 
@@ -89,12 +106,24 @@ func (m *machine) requestBody(b *extprocv3.HttpBody) step {
 	}
 	m.owed++
 	if err := m.hold(b.GetBody()); err != nil {
+		if m.phase == phaseCollecting && m.use == bodyWanted {
+			return m.doWithout(b.GetBody())
+		}
 		return m.refuse(err)
 	}
 	whole := m.bodyEnded || m.request == modeBuffered || m.request == modePartial
 	if m.phase != phaseCollecting || !whole {
 		return step{}
 	}
+	m.phase = phasePicking
+	return step{next: nextPick}
+}
+
+// doWithout decides without a body that was only wanted and is too long. What came
+// of it, with one piece over the limit, is held for no longer than the decision.
+func (m *machine) doWithout(piece []byte) step {
+	m.held = append(m.held, piece...)
+	m.use = bodyUnused
 	m.phase = phasePicking
 	return step{next: nextPick}
 }
@@ -136,7 +165,11 @@ func (m *machine) requestTrailers() step {
 	case m.headersDone:
 		// Nothing can be pinned any more: the headers were let go for the sake
 		// of a body that does not exist.
-		return m.refuse(&routing.Error{Kind: routing.BadRequest, Reason: routing.Invalid, Message: "the model cannot be known: the request has no body"})
+		message := "the request has trailers and no body"
+		if m.use == bodyNeeded {
+			message = "the model cannot be known: the request has no body"
+		}
+		return m.refuse(&routing.Error{Kind: routing.BadRequest, Reason: routing.Invalid, Message: message})
 	}
 	m.phase = phasePicking
 	return step{next: nextPick}

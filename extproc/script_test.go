@@ -89,7 +89,8 @@ func (s *script) do(t *testing.T, words []string) string {
 	args := words[1:]
 	switch words[0] {
 	case "examined":
-		return show(s.m.examined(len(args) > 0 && args[0] == "needs"))
+		use := map[string]bodyUse{"": bodyUnused, "wants": bodyWanted, "needs": bodyNeeded}
+		return show(s.m.examined(use[strings.Join(args, " ")]))
 	case "decided":
 		return show(s.m.decided(pin{common: &extprocv3.CommonResponse{HeaderMutation: &extprocv3.HeaderMutation{RemoveHeaders: []string{"x"}}}, metadata: &structpb.Struct{}}))
 	case "refused":

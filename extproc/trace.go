@@ -90,6 +90,8 @@ func (x *exchange) endSpan() {
 			attribute.String("mooring.worker", x.route.Target.Worker.String()),
 			attribute.String("mooring.target", x.route.Target.String()),
 			attribute.Int("mooring.candidates", x.route.Candidates),
+			attribute.Int("mooring.overlap", x.route.Overlap), // blocks
+			attribute.Float64("mooring.cost", x.route.Cost),
 		)
 	}
 	x.span.SetAttributes(attributes...)

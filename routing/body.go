@@ -39,13 +39,16 @@ func wrongBody(format string, args ...any) *bodyError {
 // workers allow it. For the same reason text that is not Unicode (invalid UTF-8,
 // half a surrogate pair) and a leading byte order mark are the workers' affair,
 // except within a field of ours. Values that are not ours are checked for
-// syntax, never built. body is neither changed nor kept.
-func readBody(body []byte) (bodyFields, error) {
+// syntax, never built. body is not changed.
+//
+// prompt, unless it is nil, gets the fields that make up the prompt, as parts of
+// body: it is good for as long as body does not change.
+func readBody(body []byte, prompt *promptFields) (bodyFields, error) {
 	text := bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
 	if len(bytes.TrimLeft(text, " \t\r\n")) == 0 {
 		return bodyFields{}, nil
 	}
-	r := bodyReader{base: int64(len(body) - len(text)), text: text}
+	r := bodyReader{base: int64(len(body) - len(text)), text: text, prompt: prompt}
 	// A bytes.Buffer is the one source that the decoder reads in place: no copy,
 	// and values stay valid for as long as text.
 	r.dec.Reset(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
@@ -60,8 +63,9 @@ type bodyReader struct {
 
 	fields bodyFields
 	seen   struct{ model bool } // fields of ours that were there, whatever their value
+	prompt *promptFields        // nil: nobody asks for it
 
-	scratch [6 * 16]byte // a name without its escapes; 16 bytes suffice for a field of ours
+	scratch [6 * 24]byte // a name without its escapes; 24 bytes suffice for a field of ours
 }
 
 func (r *bodyReader) read() (bodyFields, error) {
@@ -93,7 +97,8 @@ func (r *bodyReader) member() error {
 		return r.syntax(err)
 	}
 	at := r.offset(literal)
-	switch string(r.fieldName(literal)) {
+	name := r.fieldName(literal)
+	switch string(name) {
 	case "model":
 		if r.seen.model {
 			return wrongBody(`body has a second "model" at byte offset %d: it may be there once`, at)
@@ -103,8 +108,24 @@ func (r *bodyReader) member() error {
 		r.fields.ModelSet = r.fields.Model != ""
 		return err
 	default:
+		if r.prompt != nil {
+			if field, ok := promptFieldNamed(name); ok {
+				return r.keep(field)
+			}
+		}
 		return r.skip()
 	}
+}
+
+// keep passes over the value of a field of the prompt and remembers where it is.
+func (r *bodyReader) keep(field promptField) error {
+	after := r.dec.InputOffset()
+	if err := r.skip(); err != nil {
+		return err
+	}
+	value := bytes.TrimLeft(r.text[after:r.dec.InputOffset()], ": \t\r\n")
+	r.prompt.set(field, value)
+	return nil
 }
 
 // skip passes over one value. It goes token by token, as fast as the decoder's

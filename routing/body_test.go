@@ -59,7 +59,7 @@ func TestReadBodyFindsTheModel(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			body := []byte(tt.body)
-			got, err := readBody(body)
+			got, err := readBody(body, nil)
 			if want := (bodyFields{Model: tt.model, ModelSet: tt.model != ""}); err != nil || got != want {
 				t.Errorf("got %+v, %v; want %+v", got, err, want)
 			}
@@ -128,7 +128,7 @@ func TestReadBodyRefuses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			fields, err := readBody([]byte(tt.body))
+			fields, err := readBody([]byte(tt.body), nil)
 			var wrong *bodyError
 			if !errors.As(err, &wrong) || wrong.Error() != tt.want {
 				t.Errorf("got %v, want %q", err, tt.want)
@@ -143,7 +143,7 @@ func TestReadBodyRefuses(t *testing.T) {
 // The pieces in which a body may arrive: their borders mean nothing.
 func TestReadBodyOfJoinedPieces(t *testing.T) {
 	pieces := []string{"", `{"mod`, "", `el":"m`, "\xc3", "\xbc", `\ud8`, `3d\ude`, `00"`, "", "}", ""}
-	got, err := readBody([]byte(strings.Join(pieces, "")))
+	got, err := readBody([]byte(strings.Join(pieces, "")), nil)
 	if want := (bodyFields{Model: "mü\U0001F600", ModelSet: true}); err != nil || got != want {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)
 	}
@@ -151,7 +151,7 @@ func TestReadBodyOfJoinedPieces(t *testing.T) {
 
 func TestReadBodyKeepsNothingOfTheBody(t *testing.T) {
 	body := []byte(`{"model":"mine"}`)
-	fields, err := readBody(body)
+	fields, err := readBody(body, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestReadBodyGarbageIsFlat(t *testing.T) {
 	for name, text := range bodies {
 		const most = 64 << 10
 		body := []byte(text)
-		if got := allocated(func() { _, _ = readBody(body) }); got > most {
+		if got := allocated(func() { _, _ = readBody(body, nil) }); got > most {
 			t.Errorf("%s: %d bytes of garbage for %d of body, want at most %d", name, got, len(body), most)
 		}
 	}
@@ -193,7 +193,7 @@ func FuzzReadBody(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		before := bytes.Clone(body)
-		got, err := readBody(body)
+		got, err := readBody(body, nil)
 		if !bytes.Equal(body, before) {
 			t.Fatalf("the body was changed from %q to %q", before, body)
 		}
@@ -281,7 +281,7 @@ func BenchmarkReadBody(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if fields, err := readBody(body); err != nil || !fields.ModelSet {
+				if fields, err := readBody(body, nil); err != nil || !fields.ModelSet {
 					b.Fatal(fields, err)
 				}
 			}

@@ -1,24 +1,27 @@
 package routing
 
 import (
-	"slices"
 	"sync"
+	"time"
 
 	"mooring/internal/fleet"
 )
 
-// load counts this replica's live requests per target. A choice and its count
-// are one step, so that many choices at once never all see the same idle worker.
+// load counts this replica's live requests per target, and the prompts of those
+// whose blocks are known. A choice and its count are one step, so that many
+// choices at once never all see the same idle worker.
 type load struct {
 	mu struct {
 		sync.Mutex
-		live map[fleet.Target]int // > 0; absent at zero, so it is bounded by live requests
+		live map[fleet.Target]int      // > 0; absent at zero, so it is bounded by live requests
+		work map[fleet.Target]*holding // of targets that were chosen for a prompt, or that gave figures
 	}
 }
 
 func newLoad() *load {
 	l := &load{}
 	l.mu.live = make(map[fleet.Target]int)
+	l.mu.work = make(map[fleet.Target]*holding)
 	return l
 }
 
@@ -29,12 +32,26 @@ func (l *load) add(t fleet.Target) {
 	l.mu.Unlock()
 }
 
-// done takes back what add or leastLoaded counted.
-func (l *load) done(t fleet.Target) {
+// done takes back what add or choose counted.
+func (l *load) done(t fleet.Target, held *held) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.live[t]--; l.mu.live[t] <= 0 {
 		delete(l.mu.live, t)
+	}
+	if held != nil {
+		if h := l.mu.work[t]; h != nil {
+			h.drop(held)
+		}
+	}
+}
+
+// computed says that held's prompt has been computed: it is prompt work no more.
+func (l *load) computed(t fleet.Target, held *held) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h := l.mu.work[t]; h != nil {
+		h.computed(held)
 	}
 }
 
@@ -45,28 +62,111 @@ func (l *load) of(t fleet.Target) int {
 	return l.mu.live[t]
 }
 
-// leastLoaded counts one live request on the candidate with the fewest and
-// returns it. Ties break by a hash of (key, target): that spreads keys evenly
-// and makes all replicas with equal load agree. False if there is no candidate.
-func (l *load) leastLoaded(key string, candidates []fleet.Target) (fleet.Target, bool) {
-	if len(candidates) == 0 {
-		return fleet.Target{}, false
-	}
-	seed := hashString(key)
+// choose weighs the rows, picks one and counts a live request with this prompt
+// on it, in one step. It returns the winner's index, or -1 if all are full, and
+// what done needs.
+func (l *load) choose(c *choice, now time.Time) (winner int, counted *held) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	best := slices.MinFunc(candidates, func(a, b fleet.Target) int {
-		if d := l.ofRankLocked(a) - l.ofRankLocked(b); d != 0 {
-			return d
+	for i := range c.rows {
+		l.sightLocked(&c.rows[i])
+	}
+	if winner = l.weighLocked(c, now); winner < 0 {
+		return winner, nil
+	}
+	best := &c.rows[winner]
+	l.mu.live[best.target]++
+	if !c.prompt.known() {
+		return winner, nil
+	}
+	return winner, l.holdingLocked(best.target).take(&c.prompt, best.overlap, now)
+}
+
+// preview is choose without counting or remembering anything.
+func (l *load) preview(c *choice, now time.Time) (winner int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.weighLocked(c, now)
+}
+
+// weighLocked fills in the rows' work and cost and picks one.
+func (l *load) weighLocked(c *choice, now time.Time) int {
+	idlest := 0.0
+	for i := range c.rows {
+		row := &c.rows[i]
+		row.work = l.workLocked(row, &c.prompt, now)
+		row.full = c.limits != nil && c.limits.exceeded(row.work, row.figures, row.fresh)
+		if i == 0 || row.work.Prefill < idlest {
+			idlest = row.work.Prefill
 		}
-		return compareTies(seed, a, b)
-	})
-	l.mu.live[best]++
-	return best, true
+	}
+	if c.prompt.known() {
+		for i := range c.rows {
+			row := &c.rows[i]
+			row.cost = c.weights.cost(c.prompt.blocks, idlest, row.overlap, row.work)
+		}
+	}
+	return pick(c.rows, c.seed, c.prompt.known(), c.temperature)
+}
+
+// workLocked returns what a row's target has to do.
+func (l *load) workLocked(row *row, p *prompt, now time.Time) Work {
+	h := l.mu.work[row.target]
+	own := l.ofRankLocked(row.target)
+	work := Work{Requests: float64(own)}
+	then := sighting{at: row.figures.At, requests: own}
+	if h != nil {
+		h.expire(now)
+		work.Prefill = float64(h.prefill)
+		work.Decode = float64(h.inUse())
+		then.blocks = h.inUse()
+		if h.seen.at.Equal(row.figures.At) {
+			then = h.seen
+		}
+	}
+	if row.fresh > 0 {
+		work.Requests += row.fresh * float64(max(0, row.figures.Running+row.figures.Waiting-then.requests))
+		work.Decode += row.fresh * max(0, row.figures.KVUse*float64(row.figures.KVBlocks)-float64(then.blocks))
+	}
+	work.Decode += float64(p.blocks - h.shared(p))
+	return work
+}
+
+// sightLocked remembers what of this replica's load was there when a target's
+// newest figures came, and so is in them.
+func (l *load) sightLocked(row *row) {
+	if row.fresh == 0 {
+		return
+	}
+	h := l.holdingLocked(row.target)
+	if !h.seen.at.Equal(row.figures.At) {
+		h.seen = sighting{at: row.figures.At, requests: l.ofRankLocked(row.target), blocks: h.inUse()}
+	}
 }
 
 // ofRankLocked counts what runs on a rank: its own requests and those that were
 // sent to its worker without naming a rank, any of which may run here.
 func (l *load) ofRankLocked(t fleet.Target) int {
 	return l.mu.live[t] + l.mu.live[fleet.WorkerOnly(t.Worker)]
+}
+
+// maxHoldings is from how many targets on those that hold nothing are forgotten.
+// With it, workers that come and go for ever leave nothing behind.
+const maxHoldings = 4096
+
+func (l *load) holdingLocked(t fleet.Target) *holding {
+	h := l.mu.work[t]
+	if h != nil {
+		return h
+	}
+	if len(l.mu.work) >= maxHoldings {
+		for other, h := range l.mu.work {
+			if h.requests == 0 {
+				delete(l.mu.work, other)
+			}
+		}
+	}
+	h = &holding{blocks: make(map[uint64]int32)}
+	l.mu.work[t] = h
+	return h
 }

@@ -34,7 +34,7 @@ func TestAPeersBindingThatCameMeanwhileIsObeyed(t *testing.T) {
 		Sequence: uint64(time.Now().Add(time.Minute).UnixNano()), WriterID: 2, Life: time.Minute,
 	})
 	rt := &Route{Partition: p, Session: "s", router: r, lease: lease}
-	if err := r.place(rt, &Request{Session: "s", Group: fleet.DefaultName}); err != nil {
+	if err := r.place(context.Background(), rt, &Request{Session: "s", Group: fleet.DefaultName}); err != nil {
 		t.Fatal(err)
 	}
 	if rt.Target != busy || rt.Address != "10.0.0.2:80" || rt.Reason != Bound {

@@ -27,7 +27,17 @@ type Request struct {
 	Subset     []string
 	Restricted bool
 
-	unreadable error // why the body, though needed, could not be read
+	unreadable error         // why the body could not be read
+	bodyModel  string        // as the body names it, where the body does not decide; "" for none
+	prompt     *promptFields // parts of the body; nil if it was not read for them
+}
+
+// modelName is the model or adapter that the request names, wherever it does.
+func (req *Request) modelName() string {
+	if req.Model != "" {
+		return req.Model
+	}
+	return req.bodyModel
 }
 
 // ReadHeaders makes a Request from HTTP headers. values returns all values of a
@@ -76,28 +86,71 @@ func (r *Router) NeedsBody(req *Request) bool {
 	return !sole && view.HasGroup(req.Group)
 }
 
-// ReadBody reads from a whole body what NeedsBody asked for. contentEncoding is
-// the request's content-encoding header. A body that is not valid JSON is an
-// *Error; one whose encoding cannot be undone is not an error yet, since a bound
-// session can be routed without it. body is not kept.
+// WantsBody reports whether the body would make a better choice, where NeedsBody
+// says that none is needed: the request opens a session in a partition whose KV
+// state is known, and goes to where most of its prompt is. A request whose session
+// is bound, one without a session, and one that names its worker want none. Who
+// cannot get the body routes without it.
+func (r *Router) WantsBody(req *Request) bool {
+	if r.cfg.Index == nil || req.Session == "" || !req.Explicit.IsZero() {
+		return false
+	}
+	p, known, err := r.partition(r.live.View(), req)
+	if err != nil || !known {
+		return false
+	}
+	if _, ok := r.residency(p); !ok {
+		return false
+	}
+	table, ok := r.sessions.Table(p)
+	if !ok {
+		return true
+	}
+	_, bound, err := table.Query(req.Session, fleet.Target{})
+	return !bound && err == nil
+}
+
+// ReadBody reads from a whole body what NeedsBody or WantsBody asked for.
+// contentEncoding is the request's content-encoding header. A body that is needed
+// and not valid JSON is an *Error; one whose encoding cannot be undone is not an
+// error yet, since a bound session can be routed without it. What is wrong with a
+// body that is only wanted leaves the choice to be made without it. body must not
+// change until Route has returned.
 func (r *Router) ReadBody(req *Request, contentEncoding string, body []byte) error {
+	needed := r.NeedsBody(req)
 	plain, err := decodeBody(contentEncoding, body, r.cfg.MaxBodyBytes)
 	if err != nil {
 		req.unreadable = err
 		return nil
 	}
-	fields, err := readBody(plain)
-	if err != nil {
-		var wrong *bodyError
-		if errors.As(err, &wrong) {
-			return &Error{Kind: BadRequest, Reason: Invalid, Message: wrong.Error()}
-		}
-		return &Error{Kind: BadRequest, Reason: Invalid, Message: "the body cannot be read", Err: err}
+	var prompt *promptFields
+	if r.cfg.Index != nil && req.Session != "" {
+		prompt = new(promptFields)
 	}
-	if fields.ModelSet {
+	fields, err := readBody(plain, prompt)
+	switch {
+	case err != nil && !needed:
+		req.unreadable = err
+		return nil
+	case err != nil:
+		return unreadableBody(err)
+	}
+	req.prompt = prompt
+	switch {
+	case needed && fields.ModelSet:
 		req.Model = fields.Model
+	case !needed:
+		req.bodyModel = fields.Model
 	}
 	return nil
+}
+
+func unreadableBody(err error) *Error {
+	var wrong *bodyError
+	if errors.As(err, &wrong) {
+		return &Error{Kind: BadRequest, Reason: Invalid, Message: wrong.Error()}
+	}
+	return &Error{Kind: BadRequest, Reason: Invalid, Message: "the body cannot be read", Err: err}
 }
 
 // partition finds where the request belongs. known is false for a request that

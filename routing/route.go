@@ -10,7 +10,7 @@ import (
 
 // Route is a decision in force: where one request goes, the session lease that
 // it holds and the load that it is. Its fields are not changed after Route
-// returned it; Unload, Release and ReleaseServed are safe from any goroutine.
+// returned it; Began, Unload, Release and ReleaseServed are safe from any goroutine.
 type Route struct {
 	Target    fleet.Target
 	Address   string // the worker's destination
@@ -19,18 +19,26 @@ type Route struct {
 	Partition fleet.Partition // its Model is "" with reason NoModel
 	Session   string          // what it is bound under; "" for none
 
-	Candidates int // how many targets the choice was made among; 0 if none had to be made
+	// Of a choice among Candidates targets; all 0 if none had to be made.
+	Candidates int
+	Overlap    int     // blocks of the prompt that the target is known to hold
+	Cost       float64 // in blocks; 0 if the choice was made by load alone
 
 	router   *Router
 	lease    affinity.Lease // zero for an unpinned request
+	held     *held          // what its prompt counts as in the load; nil if that is not known
 	counted  atomic.Bool    // whether the request is in the load
 	released atomic.Bool
 }
 
-// occupy makes target, which already counts one more live request, rt's own.
-func (rt *Route) occupy(view *fleet.View, target fleet.Target, reason Reason) {
-	rt.Target, rt.Reason = target, reason
-	if w, ok := view.Worker(target.Worker); ok {
+// occupy makes p's target, which already counts one more live request, rt's own.
+func (rt *Route) occupy(p picked, reason Reason) {
+	if p.blind && reason == New {
+		reason = NoTokens
+	}
+	rt.Target, rt.Reason = p.target, reason
+	rt.Candidates, rt.Overlap, rt.Cost, rt.held = p.candidates, p.overlap, p.cost, p.held
+	if w, ok := p.view.Worker(p.target.Worker); ok {
 		rt.Address, rt.Ranks = w.Address, w.Ranks
 	}
 	rt.counted.Store(true)
@@ -40,7 +48,15 @@ func (rt *Route) occupy(view *fleet.View, target fleet.Target, reason Reason) {
 // requests whose end may never be reported.
 func (rt *Route) Unload() {
 	if rt.counted.CompareAndSwap(true, false) {
-		rt.router.load.done(rt.Target)
+		rt.router.load.done(rt.Target, rt.held)
+	}
+}
+
+// Began says that the response has begun: the prompt is computed, and is work for
+// the worker no more. Where nobody says so, that is taken to be after a while.
+func (rt *Route) Began() {
+	if rt.held != nil && rt.counted.Load() {
+		rt.router.load.computed(rt.Target, rt.held)
 	}
 }
 

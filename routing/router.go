@@ -5,15 +5,18 @@ import (
 	"errors"
 	"net"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"time"
 
 	"mooring/affinity"
 	"mooring/internal/fleet"
+	"mooring/internal/tokenizer"
+	"mooring/kvstate"
+	"mooring/kvstate/index"
 )
 
-// Config says how requests are read. Header names are lower-case.
+// Config says how requests are read and how workers are chosen. Header names are
+// lower-case.
 type Config struct {
 	SessionHeaders []string // searched in order, the first with a value wins
 	GroupHeader    string   // names the routing group; "" for none
@@ -22,6 +25,24 @@ type Config struct {
 	DefaultModel   string   // model of a request that names none; "" for none
 	ExplicitTarget bool     // honour a worker named by the client
 	MaxBodyBytes   int64    // bound of a body after decoding; 0 means 16 MiB
+
+	// Index and Controller tell which blocks are where. Without both, choices are
+	// made by load alone.
+	Index      *index.Set
+	Controller *kvstate.Controller
+	// Tokenizer turns prompts into tokens for partitions that have KV state. Nil:
+	// only token ids in bodies count. TokenizerURL is whom it asks; "" means a live
+	// worker of the partition.
+	Tokenizer    *tokenizer.Client
+	TokenizerURL string
+	// Figures returns what a target last said of its own load. It is called for
+	// each candidate of each choice: it must be quick, must not block, and must be
+	// safe for concurrent use. Nil: only this replica's own requests count.
+	Figures func(fleet.Target) (Figures, bool)
+
+	Weights     Weights
+	Temperature float64 // 0: the cheapest target wins; above: cheap ones more often than dear ones
+	Limits      Limits
 }
 
 // Router decides. Make one with NewRouter; all methods are safe for concurrent use.
@@ -61,13 +82,13 @@ func (r *Router) Route(ctx context.Context, req *Request) (*Route, error) {
 	}
 	switch {
 	case !known:
-		return r.unpinned(req, p, view.SchedulableInGroup(req.Group), NoModel)
+		return r.unpinned(ctx, wish{req: req, partition: p, group: req.Group}, NoModel)
 	case req.Session == "":
-		return r.withoutSession(req, p, NoSession)
+		return r.withoutSession(ctx, req, p, NoSession)
 	}
 	table, ok := r.sessions.Table(p)
 	if !ok { // more partitions than tables, or the view has just changed under us
-		return r.withoutSession(req, p, TableFull)
+		return r.withoutSession(ctx, req, p, TableFull)
 	}
 	return r.pinned(ctx, table, req, p)
 }
@@ -85,13 +106,13 @@ func (r *Router) pinned(ctx context.Context, table *affinity.Table, req *Request
 	for range attempts {
 		lease, err := table.Acquire(ctx, req.Session, req.Explicit)
 		if errors.Is(err, affinity.ErrFull) {
-			return r.withoutSession(req, p, TableFull)
+			return r.withoutSession(ctx, req, p, TableFull)
 		}
 		if err != nil {
 			return nil, refusal(err)
 		}
 		rt := &Route{Partition: p, Session: req.Session, router: r, lease: lease}
-		if err := r.place(rt, req); err == nil {
+		if err := r.place(ctx, rt, req); err == nil {
 			return rt, nil
 		} else if rt.Release(affinity.NeverSent); !errors.Is(err, affinity.ErrInitialiserLost) && !errors.Is(err, errDeparted) {
 			return nil, refusal(err)
@@ -101,109 +122,106 @@ func (r *Router) pinned(ctx context.Context, table *affinity.Table, req *Request
 }
 
 // place gives rt its target: the bound one, or a new choice that it binds.
-func (r *Router) place(rt *Route, req *Request) error {
+func (r *Router) place(ctx context.Context, rt *Route, req *Request) error {
 	view := r.live.View()
 	target, bound := rt.lease.Target()
 	if !bound {
-		return r.bind(rt, req, view)
+		return r.bind(ctx, rt, req)
 	}
 	if !view.IsSchedulable(rt.Partition, target) {
 		return errDeparted
 	}
 	if !allowed(view, req, target) {
-		return r.leaveForSubset(rt, req, view)
+		return r.leaveForSubset(ctx, rt, req)
 	}
 	r.load.add(target)
-	rt.occupy(view, target, Bound)
+	rt.occupy(picked{view: view, target: target}, Bound)
 	return nil
 }
 
 // bind chooses for a session whose turn to choose rt has.
-func (r *Router) bind(rt *Route, req *Request, view *fleet.View) error {
-	reason, candidates := New, view.Schedulable(rt.Partition)
-	switch {
-	case !req.Explicit.IsZero():
-		reason, candidates = Explicit, []fleet.Target{req.Explicit}
-	case rt.lease.Moved():
+func (r *Router) bind(ctx context.Context, rt *Route, req *Request) error {
+	reason := New
+	if rt.lease.Moved() {
 		reason = Rebound
 	}
-	target, err := r.choose(view, req, candidates)
+	w, reason := sessionWish(rt.Partition, req, reason)
+	choice, err := r.choose(ctx, w)
 	if err != nil {
 		return err
 	}
-	rt.Candidates = len(candidates)
-	rt.occupy(view, target, reason)
-	if err := rt.lease.Bind(target); err != nil {
+	rt.occupy(choice, reason)
+	if err := rt.lease.Bind(choice.target); err != nil {
 		return err
 	}
-	if bound, _ := rt.lease.Target(); bound != target {
+	if bound, _ := rt.lease.Target(); bound != choice.target {
 		// A replica's binding that came while this request was choosing wins.
 		rt.Unload()
-		return r.place(rt, req)
+		return r.place(ctx, rt, req)
 	}
 	return nil
 }
 
+// sessionWish is what a session that has no binding wants.
+func sessionWish(p fleet.Partition, req *Request, reason Reason) (wish, Reason) {
+	if !req.Explicit.IsZero() {
+		return wish{req: req, partition: p, target: req.Explicit}, Explicit
+	}
+	return wish{req: req, partition: p, byPrompt: true}, reason
+}
+
 // leaveForSubset serves a session whose worker the gateway does not allow: a
-// soft binding follows the request into the subset, a hard one refuses it.
-func (r *Router) leaveForSubset(rt *Route, req *Request, view *fleet.View) error {
-	target, err := r.choose(view, req, view.Schedulable(rt.Partition))
+// soft binding follows the request into the subset, a hard one refuses it. A
+// bound session's prompt is not read: the choice is by load.
+func (r *Router) leaveForSubset(ctx context.Context, rt *Route, req *Request) error {
+	choice, err := r.choose(ctx, wish{req: req, partition: rt.Partition})
 	if err != nil {
 		return err
 	}
-	rt.occupy(view, target, Rebound)
-	if rt.lease.Check(target) != nil {
-		return &Error{Kind: Unavailable, Reason: Subset, Message: "the session's worker is outside the gateway's subset"}
+	rt.occupy(choice, Rebound)
+	rt.Candidates = 0
+	if rt.lease.Check(choice.target) != nil {
+		return outsideSubset()
 	}
-	return rt.lease.Bind(target)
+	return rt.lease.Bind(choice.target)
+}
+
+func outsideSubset() *Error {
+	return &Error{Kind: Unavailable, Reason: Subset, Message: "the session's worker is outside the gateway's subset"}
 }
 
 // unpinned routes a request that is bound to nothing.
-func (r *Router) unpinned(req *Request, p fleet.Partition, candidates []fleet.Target, reason Reason) (*Route, error) {
-	view := r.live.View()
-	target, err := r.choose(view, req, candidates)
+func (r *Router) unpinned(ctx context.Context, w wish, reason Reason) (*Route, error) {
+	choice, err := r.choose(ctx, w)
 	if err != nil {
 		return nil, err
 	}
-	rt := &Route{Partition: p, Session: req.Session, Candidates: len(candidates), router: r}
-	rt.occupy(view, target, reason)
+	rt := &Route{Partition: w.partition, Session: w.req.Session, router: r}
+	rt.occupy(choice, reason)
 	return rt, nil
 }
 
 // withoutSession routes a request that has no session, or none that can be kept:
 // to the worker that it names, or else to any.
-func (r *Router) withoutSession(req *Request, p fleet.Partition, reason Reason) (*Route, error) {
-	view := r.live.View()
-	if req.Explicit.IsZero() {
-		return r.unpinned(req, p, view.Schedulable(p), reason)
+func (r *Router) withoutSession(ctx context.Context, req *Request, p fleet.Partition, reason Reason) (*Route, error) {
+	w, reason, err := looseWish(r.live.View(), p, req, reason)
+	if err != nil {
+		return nil, err
 	}
-	if !view.IsSchedulable(p, req.Explicit) {
-		return nil, unavailable("the worker that the request names is not available")
-	}
-	return r.unpinned(req, p, []fleet.Target{req.Explicit}, Explicit)
+	return r.unpinned(ctx, w, reason)
 }
 
-// choose picks the least loaded of the candidates that the gateway allows and
-// counts the request on it.
-func (r *Router) choose(view *fleet.View, req *Request, candidates []fleet.Target) (fleet.Target, error) {
-	if len(candidates) == 0 {
-		return fleet.Target{}, unavailable("no worker can take this request now")
+// looseWish is what a request wants that will not be bound. Its prompt counts
+// only if it has a session that could not be kept: others are not worth a body
+// and a tokenizer each.
+func looseWish(view *fleet.View, p fleet.Partition, req *Request, reason Reason) (wish, Reason, error) {
+	if req.Explicit.IsZero() {
+		return wish{req: req, partition: p, byPrompt: req.Session != ""}, reason, nil
 	}
-	if req.Restricted {
-		candidates = slices.DeleteFunc(slices.Clone(candidates), func(t fleet.Target) bool { return !allowed(view, req, t) })
+	if !view.IsSchedulable(p, req.Explicit) {
+		return wish{}, reason, unavailable("the worker that the request names is not available")
 	}
-	key := req.Session
-	if key == "" {
-		key = req.ID
-	}
-	if key == "" {
-		key = strconv.FormatUint(r.unnamed.Add(1), 10)
-	}
-	target, ok := r.load.leastLoaded(key, candidates)
-	if !ok {
-		return fleet.Target{}, &Error{Kind: Unavailable, Reason: Subset, Message: "no worker of the gateway's subset can take this request"}
-	}
-	return target, nil
+	return wish{req: req, partition: p, target: req.Explicit}, Explicit, nil
 }
 
 // allowed reports whether the gateway's subset, if there is one, has t's worker.

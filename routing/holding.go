@@ -1,0 +1,98 @@
+package routing
+
+import "time"
+
+// holding is what the live prompts of one target hold there, as far as this
+// replica chose the target for them. Guarded by load.mu.
+type holding struct {
+	requests int              // prompts that are in here
+	blocks   map[uint64]int32 // complete blocks by their sequence hash, with how many prompts have each
+	partial  int              // incomplete blocks at the end of prompts, which nobody shares
+	queue    []*held          // by the time at which they count as computed
+	prefill  int              // prompt work: the sum of prefill over the queue
+	seen     sighting
+}
+
+// sighting is this replica's own load on a target when the target's figures came.
+type sighting struct {
+	at       time.Time // that of the figures
+	requests int
+	blocks   int
+}
+
+// held is one prompt in a holding. Guarded by load.mu but for sequence and
+// partial, which never change.
+type held struct {
+	sequence []uint64
+	partial  int
+	prefill  int       // blocks still to be computed; 0 once they are
+	until    time.Time // when they count as computed
+}
+
+// prefillTime is how long a prompt counts as prompt work if nobody tells when the
+// response begins, as where Envoy's access log only tells when it has ended.
+const prefillTime = 5 * time.Second
+
+// take adds a prompt of which overlap is there already.
+func (h *holding) take(p *prompt, overlap Overlap, now time.Time) *held {
+	e := &held{sequence: p.sequence, partial: p.blocks - len(p.sequence), prefill: max(0, p.blocks-overlap.Blocks()), until: now.Add(prefillTime)}
+	for _, block := range e.sequence {
+		h.blocks[block]++
+	}
+	h.requests++
+	h.partial += e.partial
+	h.prefill += e.prefill
+	h.queue = append(h.queue, e)
+	return e
+}
+
+// drop takes e out. It must be in.
+func (h *holding) drop(e *held) {
+	h.computed(e)
+	for _, block := range e.sequence {
+		if n := h.blocks[block]; n > 1 {
+			h.blocks[block] = n - 1
+		} else {
+			delete(h.blocks, block)
+		}
+	}
+	h.requests--
+	h.partial -= e.partial
+}
+
+// computed ends e's prompt work, if it has any left.
+func (h *holding) computed(e *held) {
+	h.prefill -= e.prefill
+	e.prefill = 0
+}
+
+// expire ends the prompt work of those whose time is over.
+func (h *holding) expire(now time.Time) {
+	for len(h.queue) > 0 && (h.queue[0].prefill == 0 || !now.Before(h.queue[0].until)) {
+		h.computed(h.queue[0])
+		h.queue[0] = nil
+		h.queue = h.queue[1:]
+	}
+}
+
+// inUse returns the blocks that the prompts hold, each once.
+func (h *holding) inUse() int { return len(h.blocks) + h.partial }
+
+// shared returns how many blocks of p a live prompt holds already, from its
+// beginning on. A block's sequence hash stands for all before it too, so that
+// those held are always the first ones. Of a nil holding it is none.
+func (h *holding) shared(p *prompt) int {
+	if h == nil || len(h.blocks) == 0 {
+		return 0
+	}
+	low, high := 0, len(p.sequence)
+	for low < high {
+		middle := int(uint(low+high) >> 1)
+		if _, held := h.blocks[p.sequence[middle]]; held {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low
+}

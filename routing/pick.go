@@ -1,0 +1,108 @@
+package routing
+
+import (
+	"math"
+
+	"mooring/internal/fleet"
+)
+
+// row is one candidate of a choice.
+type row struct {
+	target  fleet.Target
+	overlap Overlap
+	figures Figures
+	fresh   float64 // 0 to 1: what figures count; 0 if there are none
+	work    Work
+	full    bool // over its limits: not chosen
+	cost    Cost // zero where the prompt is not known
+}
+
+// pick returns the index of the row that wins for the key whose hash is seed, or
+// -1 if all are full. It is a pure function: replicas with equal rows agree.
+//
+// Where the prompt is known the cheapest wins, or with a temperature above 0 a
+// cheap one more often than a dear one; where it is not, the one with the fewest
+// requests. Ties break by a hash of (key, target), which spreads keys evenly.
+func pick(rows []row, seed uint64, known bool, temperature float64) int {
+	switch {
+	case !known:
+		return pickIdlest(rows, seed)
+	case temperature > 0:
+		return pickWarm(rows, seed, temperature)
+	default:
+		return pickCheapest(rows, seed)
+	}
+}
+
+func pickIdlest(rows []row, seed uint64) int {
+	best := -1
+	for i := range rows {
+		switch {
+		case rows[i].full:
+		case best < 0, rows[i].work.Requests < rows[best].work.Requests:
+			best = i
+		case rows[i].work.Requests == rows[best].work.Requests && compareTies(seed, rows[i].target, rows[best].target) < 0:
+			best = i
+		}
+	}
+	return best
+}
+
+// tieMargin is within which costs count as equal: they are estimates, and without
+// it every difference of a block would send all keys to one target.
+const tieMargin = 0.01
+
+func pickCheapest(rows []row, seed uint64) int {
+	least, _ := costRange(rows)
+	best := -1
+	for i := range rows {
+		if rows[i].full || rows[i].cost.Total > least*(1+tieMargin) {
+			continue
+		}
+		if best < 0 || compareTies(seed, rows[i].target, rows[best].target) < 0 {
+			best = i
+		}
+	}
+	return best
+}
+
+// pickWarm picks a row with a probability proportional to
+//
+//	exp(-(cost - least) / ((most - least) * temperature))
+//
+// over all keys. Each target draws from an exponential distribution whose rate
+// is its weight, with the hash of (key, target) as source: the least draw wins.
+// So a target that comes or goes moves only the keys that it gets or had.
+func pickWarm(rows []row, seed uint64, temperature float64) int {
+	least, most := costRange(rows)
+	best, bestDraw := -1, math.Inf(1)
+	for i := range rows {
+		if rows[i].full {
+			continue
+		}
+		exponent := 0.0
+		if most > least {
+			exponent = (rows[i].cost.Total - least) / ((most - least) * temperature)
+		}
+		// The logarithm of the draw: exp(exponent) itself overflows at low temperatures.
+		draw := math.Log(-math.Log(fraction(tieScore(seed, rows[i].target)))) + exponent
+		if best < 0 || draw < bestDraw || draw == bestDraw && compareTies(seed, rows[i].target, rows[best].target) < 0 {
+			best, bestDraw = i, draw
+		}
+	}
+	return best
+}
+
+// fraction maps a hash to a number above 0 and below 1, evenly.
+func fraction(hash uint64) float64 { return (float64(hash>>12) + 0.5) / (1 << 52) }
+
+// costRange returns the least and the greatest cost among those that are not full.
+func costRange(rows []row) (least, most float64) {
+	least, most = math.Inf(1), math.Inf(-1)
+	for i := range rows {
+		if !rows[i].full {
+			least, most = min(least, rows[i].cost.Total), max(most, rows[i].cost.Total)
+		}
+	}
+	return least, most
+}

@@ -1,0 +1,222 @@
+package routing
+
+import (
+	"context"
+	"iter"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"mooring/internal/fleet"
+	"mooring/internal/tokenizer"
+	"mooring/kvstate"
+	"mooring/kvstate/blockhash"
+	"mooring/kvstate/index"
+)
+
+// Where a prompt's tokens come from, in order of preference.
+const (
+	sourcePrompt    = "prompt"     // the body's prompt is an array of token ids
+	sourceTokenData = "token_data" // the body's nvext.token_data is
+	sourceTokenizer = "tokenizer"  // a tokenizer was asked
+)
+
+// Why a prompt's tokens are not known. Those of the tokenizer are "tokenizer_"
+// and its outcome.
+const (
+	problemNoBody       = "no_body"       // the request has none, or it was not passed on
+	problemUnreadable   = "unreadable"    // the body is no JSON object, or is encoded in a way not known here
+	problemAmbiguous    = "ambiguous"     // a field of the prompt is there twice
+	problemNoPrompt     = "no_prompt"     // the body has no prompt in a form known here
+	problemNoTokenizer  = "no_tokenizer"  // text, and nobody may be asked
+	problemTokenizerFor = "tokenizer_"    // and the outcome
+	problemEmptyPrompt  = "empty_prompt"  // there are no tokens in it
+	problemUnasked      = "no_kv_state"   // the partition has no KV state: nothing would come of it
+	problemNoChoice     = "not_requested" // the choice does not depend on the prompt
+)
+
+// maxPromptBlocks bounds how many blocks of a prompt are looked up and remembered.
+// What comes after them counts as prompt work that nobody holds.
+const maxPromptBlocks = 16384
+
+// prompt is a request's prompt in blocks. It is known if tokens > 0.
+type prompt struct {
+	tokens   int
+	blocks   int      // the incomplete one at the end included
+	local    []uint64 // hashes of the complete blocks; scratch
+	sequence []uint64 // likewise, each with all before it; kept by who counts the request
+	source   string   // if it is known
+	problem  string   // if it is not
+}
+
+func (p *prompt) known() bool { return p.tokens > 0 }
+
+// residency is where a partition's blocks are, as one choice sees it.
+type residency struct {
+	index      *index.Index
+	projection *kvstate.Projection
+	blockSize  int
+}
+
+// residency returns a partition's KV state. False if it has none: nobody
+// publishes events there, or nothing was stored yet and the size of a block is
+// not configured.
+func (r *Router) residency(p fleet.Partition) (residency, bool) {
+	if r.cfg.Index == nil || r.cfg.Controller == nil {
+		return residency{}, false
+	}
+	ix, ok := r.cfg.Index.Partition(p)
+	if !ok {
+		return residency{}, false
+	}
+	size := ix.BlockSize()
+	return residency{index: ix, projection: r.cfg.Controller.Projection(), blockSize: size}, size > 0
+}
+
+// readPrompt turns a request's prompt into blocks of size tokens. It waits for
+// the tokenizer at most, within that one's deadline and ctx.
+func (r *Router) readPrompt(ctx context.Context, view *fleet.View, p fleet.Partition, req *Request, size int, into *prompt) {
+	tokens, source, problem := r.tokens(ctx, view, p, req)
+	if problem == "" && len(tokens) == 0 {
+		problem = problemEmptyPrompt
+	}
+	if problem != "" {
+		into.problem = problem
+		return
+	}
+	into.source, into.tokens, into.blocks = source, len(tokens), (len(tokens)+size-1)/size
+	if into.blocks > maxPromptBlocks {
+		tokens = tokens[:maxPromptBlocks*size]
+	}
+	salt, _ := req.prompt.text(fieldCacheSalt)
+	seed := blockhash.Seed(adapterOf(view, req), salt)
+	into.local = blockhash.Append(into.local[:0], tokens, size, seed)
+	into.sequence = blockhash.Sequence(nil, into.local)
+}
+
+// tokens returns the prompt's tokens and where they came from, or what is in the
+// way. Without a problem there may still be none.
+func (r *Router) tokens(ctx context.Context, view *fleet.View, p fleet.Partition, req *Request) (tokens []uint32, source, problem string) {
+	f := req.prompt
+	switch {
+	case req.unreadable != nil:
+		return nil, "", problemUnreadable
+	case f == nil:
+		return nil, "", problemNoBody
+	case f.twice:
+		return nil, "", problemAmbiguous
+	}
+	if _, ok := f.text(fieldCacheSalt); !ok {
+		return nil, "", problemUnreadable
+	}
+	if ids := f.values[fieldPrompt]; ids != nil && ids.Kind() == '[' {
+		if tokens, err := tokenIDs(ids); err == nil {
+			return tokens, sourcePrompt, ""
+		}
+	}
+	if ids := f.tokenData(); ids != nil {
+		if tokens, err := tokenIDs(ids); err == nil {
+			return tokens, sourceTokenData, ""
+		}
+	}
+	return r.askTokenizer(ctx, view, p, req)
+}
+
+// askTokenizer has the prompt's text turned into tokens.
+func (r *Router) askTokenizer(ctx context.Context, view *fleet.View, p fleet.Partition, req *Request) (tokens []uint32, source, problem string) {
+	fields, ok := req.prompt.tokenizable()
+	switch {
+	case !ok:
+		return nil, "", problemNoPrompt
+	case r.cfg.Tokenizer == nil:
+		return nil, "", problemNoTokenizer
+	}
+	model := req.modelName()
+	if q, known := view.PartitionOf(p.Group, model); !known || q != p {
+		model = p.Model
+	}
+	body := req.prompt.tokenizeRequest(model, fields)
+	tokens, outcome := r.cfg.Tokenizer.Tokens(ctx, r.tokenizers(view, p, req), p.String(), body)
+	if outcome != tokenizer.OK && outcome != tokenizer.Cached {
+		return nil, "", problemTokenizerFor + outcome.String()
+	}
+	return tokens, sourceTokenizer, ""
+}
+
+// Fields that /tokenize takes, of a chat and of a completion.
+var (
+	chatFields = []promptField{
+		fieldMessages, fieldTools, fieldAddGenerationPrompt, fieldContinueFinalMessage, fieldAddSpecialTokens,
+		fieldChatTemplate, fieldChatTemplateKwargs, fieldMMProcessorKwargs,
+	}
+	completionFields = []promptField{fieldPrompt, fieldAddSpecialTokens}
+)
+
+// tokenizable returns the fields of which /tokenize makes the prompt that the
+// worker will see. False where it would be another one: Anthropic's messages keep
+// the system prompt outside, and OpenAI's responses have an input.
+func (f *promptFields) tokenizable() ([]promptField, bool) {
+	messages, text := f.values[fieldMessages], f.values[fieldPrompt]
+	switch {
+	case f.has(fieldSystem):
+		return nil, false
+	case messages != nil:
+		return chatFields, messages.Kind() == '['
+	default:
+		return completionFields, text != nil && text.Kind() == '"'
+	}
+}
+
+// tokenizeRequest is the body for /tokenize:
+//
+//	{"model":"m","messages":[{"role":"user","content":"hi"}],"add_generation_prompt":true}
+func (f *promptFields) tokenizeRequest(model string, fields []promptField) []byte {
+	size := len(model) + 64
+	for _, field := range fields {
+		size += len(promptFieldNames[field]) + len(f.values[field]) + 4
+	}
+	b := append(make([]byte, 0, size), `{"model":`...)
+	b, _ = jsontext.AppendQuote(b, model) // an error says that it is not UTF-8; what is written is
+	for _, field := range fields {
+		value := f.values[field]
+		if value == nil && field == fieldAddGenerationPrompt {
+			value = jsontext.Value("true")
+		}
+		if value == nil {
+			continue
+		}
+		b = append(append(append(b, `,"`...), promptFieldNames[field]...), `":`...)
+		b = append(b, value...)
+	}
+	return append(b, '}')
+}
+
+// tokenizers yields whom to ask: who is configured, or else the live workers of
+// the partition, beginning with another one for each session.
+func (r *Router) tokenizers(view *fleet.View, p fleet.Partition, req *Request) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if r.cfg.TokenizerURL != "" {
+			yield(r.cfg.TokenizerURL)
+			return
+		}
+		members := view.Members(p)
+		if len(members) == 0 {
+			return
+		}
+		first := int(hashString(req.Session) % uint64(len(members)))
+		for i := range members {
+			w := members[(first+i)%len(members)]
+			if w.Schedulable() && w.Address != "" && !yield("http://"+w.Address+"/tokenize") {
+				return
+			}
+		}
+	}
+}
+
+// adapterOf returns the adapter that a request names; "" for none.
+func adapterOf(view *fleet.View, req *Request) string {
+	name := req.modelName()
+	if p, ok := view.PartitionOf(req.Group, name); ok && p.Model != name {
+		return name
+	}
+	return ""
+}
