@@ -35,7 +35,7 @@ const (
 	AmbiguousSalt   // its parent was seen under two salts
 	UnnamedAdapter  // an adapter known only by number
 	IndexRefused    // the index did not take all of it
-	reasons         // how many there are
+	reasons         // how many there are: NumReasons
 )
 
 var reasonNames = [reasons]string{

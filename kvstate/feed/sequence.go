@@ -6,23 +6,13 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// What may wait while a repair runs. Beyond, the newest is dropped; the repair
-// fills it if it was published before the replay is answered.
-const (
-	maxWaiting      = 2048
-	maxWaitingBytes = 8 << 20
-)
-
-// maxVain bounds the replays in a row that are cut off and bring nothing.
-const maxVain = 3
-
 type actionKind uint8
 
 const (
 	apply   actionKind = iota // the batch seq
 	hole                      // batches from seq up to, not including, until will never come
 	restart                   // the engine starts anew
-	replay                    // ask for a replay from seq, as attempt; an earlier one is void
+	replay                    // ask for a replay from seq, as attempt, the tries-th of this repair; an earlier one is void
 )
 
 // An action is what a sequencer wants done. They are done in order.
@@ -30,6 +20,7 @@ type action struct {
 	kind       actionKind
 	seq, until uint64
 	attempt    uint64
+	tries      int
 	payload    []byte
 }
 
@@ -69,7 +60,8 @@ type sequencer struct {
 	asked     uint64 // next, when it began; it brought something new if next is greater now
 	silent    bool   // it brought nothing yet
 	broken    bool   // it left something out; what follows is not applied
-	vain      int    // attempts in a row that were cut off without progress
+	tries     int    // attempts of this repair
+	vain      int    // of them, the last ones that were cut off without progress
 
 	waiting      []numbered
 	waitingBytes int
@@ -88,8 +80,7 @@ func (s *sequencer) connected() []action {
 	s.stopRepair()
 	s.unproven = true
 	if s.canReplay {
-		s.vain = 0
-		s.ask(s.applied)
+		s.repair(s.applied)
 	}
 	return s.actions
 }
@@ -155,28 +146,18 @@ func (s *sequencer) replayEnded(attempt uint64, complete bool) []action {
 	if !s.repairing || attempt != s.attempt {
 		return s.actions
 	}
-	switch progress := s.next > s.asked; {
-	case !complete && !progress && s.vain+1 >= maxVain:
-		s.surrender()
-	case !complete && !progress:
-		s.vain++
-		s.ask(s.verify && s.silent)
-	case s.broken || !complete:
+	if s.vain++; complete || s.next > s.asked {
 		s.vain = 0
-		s.ask(false)
+	}
+	switch {
+	case (s.broken || !complete) && (s.vain >= maxVain || s.tries >= maxAttempts):
+		s.surrender()
+	case s.broken || !complete:
+		s.ask(s.verify && s.silent)
 	case s.verify && s.silent:
 		s.restartByReplay()
 	default:
 		s.settle()
-	}
-	return s.actions
-}
-
-// giveUp ends a repair that takes too long.
-func (s *sequencer) giveUp() []action {
-	s.begin()
-	if s.repairing {
-		s.surrender()
 	}
 	return s.actions
 }
@@ -194,7 +175,9 @@ func (s *sequencer) again(seq uint64, payload []byte) bool {
 
 func (s *sequencer) begin() {
 	clear(s.actions)
-	s.actions = s.actions[:0]
+	if s.actions = s.actions[:0]; cap(s.actions) > 256 {
+		s.actions = nil
+	}
 }
 
 func (s *sequencer) do(a action) { s.actions = append(s.actions, a) }
@@ -220,74 +203,13 @@ func (s *sequencer) offer(seq uint64, payload []byte) {
 		s.dropped[Duplicate]++
 		return
 	case seq > s.next && s.canReplay:
-		s.vain = 0
-		s.ask(false)
+		s.repair(false)
 		s.wait(seq, payload)
 		return
 	}
 	s.skipTo(seq)
 	s.unproven = false
 	s.apply(seq, payload)
-}
-
-func (s *sequencer) wait(seq uint64, payload []byte) {
-	if n := len(s.waiting); n >= maxWaiting || (n > 0 && s.waitingBytes+len(payload) > maxWaitingBytes) {
-		s.dropped[WaitingOverflow]++
-		return
-	}
-	s.waiting = append(s.waiting, numbered{seq, payload})
-	s.waitingBytes += len(payload)
-}
-
-// ask begins an attempt to get what is due, or also the batch before it.
-func (s *sequencer) ask(verify bool) {
-	s.repairing, s.verify, s.silent, s.broken = true, verify, true, false
-	s.start, s.asked = s.next, s.next
-	if verify {
-		s.start--
-	}
-	s.attempt++
-	s.do(action{kind: replay, seq: s.start, attempt: s.attempt})
-}
-
-// settle ends a repair after a complete answer: what waited is applied. A gap
-// before one of them is asked for, unless that is what was just asked in vain.
-func (s *sequencer) settle() {
-	s.repairing, s.unproven = false, false
-	waiting := s.waiting
-	s.waiting, s.waitingBytes = nil, 0
-	for i, w := range waiting {
-		if w.seq > s.next && s.next > s.asked {
-			s.ask(false)
-			for _, w := range waiting[i:] {
-				s.wait(w.seq, w.payload)
-			}
-			return
-		}
-		s.late(w)
-	}
-}
-
-// surrender ends a repair in vain: what waited is applied, with holes. If
-// nothing waited, it is not known whether something is missing.
-func (s *sequencer) surrender() {
-	s.repairing = false
-	waiting := s.waiting
-	s.waiting, s.waitingBytes = nil, 0
-	for _, w := range waiting {
-		s.unproven = false
-		s.late(w)
-	}
-}
-
-// late applies a batch that waited.
-func (s *sequencer) late(w numbered) {
-	if w.seq < s.next {
-		s.dropped[Duplicate]++
-		return
-	}
-	s.skipTo(w.seq)
-	s.apply(w.seq, w.payload)
 }
 
 func (s *sequencer) stopRepair() {
@@ -306,6 +228,6 @@ func (s *sequencer) restart() {
 func (s *sequencer) restartByReplay() {
 	waiting, size := s.waiting, s.waitingBytes
 	s.restart()
-	s.ask(false)
+	s.repair(false)
 	s.waiting, s.waitingBytes = waiting, size
 }

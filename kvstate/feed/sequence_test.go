@@ -16,7 +16,6 @@ import (
 //	live A:3 A:4        live batches
 //	replayed A:3 A:4    batches of the last replay asked for (attempt=N: of that)
 //	complete, cut       the end of it
-//	give-up             the repair took too long
 func TestSequence(t *testing.T) {
 	datadriven.Walk(t, "testdata/sequence", func(t *testing.T, path string) {
 		var s *sequencer
@@ -54,8 +53,6 @@ func TestSequence(t *testing.T) {
 				show(s.replayEnded(attempt, true))
 			case "cut":
 				show(s.replayEnded(attempt, false))
-			case "give-up":
-				show(s.giveUp())
 			default:
 				d.Fatalf(t, "unknown command %q", d.Cmd)
 			}
@@ -82,7 +79,7 @@ func (a action) String() string {
 	case restart:
 		return "restart"
 	case replay:
-		return fmt.Sprintf("replay from %d, attempt %d", a.seq, a.attempt)
+		return fmt.Sprintf("replay from %d, attempt %d, try %d", a.seq, a.attempt, a.tries)
 	}
 	return "?"
 }
@@ -90,7 +87,7 @@ func (a action) String() string {
 func state(s *sequencer) string {
 	out := fmt.Sprintf("next=%d", s.next)
 	if s.repairing {
-		out += fmt.Sprintf(" repairing(from=%d verify=%t vain=%d)", s.start, s.verify, s.vain)
+		out += fmt.Sprintf(" repairing(from=%d verify=%t)", s.start, s.verify)
 	}
 	if s.unproven {
 		out += " unproven"

@@ -1,0 +1,279 @@
+package feed
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"mooring/internal/zmqsock"
+	"mooring/kvstate"
+	"mooring/kvstate/index"
+)
+
+// maxHeading bounds the topic and the sequence number of a message, in bytes.
+const maxHeading = 4 << 10
+
+// Feed follows one rank of one engine. See the package comment.
+type Feed struct {
+	cfg      Config
+	series   *series
+	replayer replayer // replayOverZMQ, but for tests
+	link     link
+
+	// Owned by the goroutine of Run.
+	seq        sequencer
+	decoder    decoder
+	normal     [2]normalizer // by domain
+	owners     [2]index.Owner
+	lost       [2]bool // holed until the domain is cleared
+	dirty      [2]bool // the index may hold something of the domain
+	owned      bool    // the engine speaks of the cache-owner domain
+	clears     clearRate
+	counts     [reasons]uint64 // what was not applied
+	connection uint64
+	topic      []byte // of this connection; nil: none came yet
+	agent      agent
+	replies    chan reply
+	replays    sync.WaitGroup
+	stopReplay context.CancelFunc
+
+	misshapen atomic.Uint64 // messages of replays
+
+	mu struct {
+		sync.Mutex
+		shown agent
+	}
+}
+
+// New checks cfg. Nothing is dialled before Run, and until then the feed is
+// detached.
+func New(cfg Config) (*Feed, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	f := &Feed{cfg: cfg, replies: make(chan reply, 64), stopReplay: func() {}}
+	f.replayer = f.replayOverZMQ
+	f.series = cfg.Metrics.of(cfg.Name, cfg.Worker.DPRank)
+	f.link.changed = make(chan struct{}, 1)
+	f.dirty = [2]bool{true, true} // an earlier feed of this worker or owner
+	f.seq = sequencer{canReplay: cfg.Replay != "", dropped: &f.counts}
+	worker := kvstate.WorkerKey(cfg.Worker)
+	f.owners = [2]index.Owner{
+		kvstate.WorkerDomain:     {Key: worker, Domain: kvstate.WorkerDomain},
+		kvstate.CacheOwnerDomain: {Key: cfg.Owner.Key(), Domain: kvstate.CacheOwnerDomain, Engine: worker},
+	}
+	if cfg.BlockSize > 0 && !cfg.Index.SetBlockSize(cfg.BlockSize) {
+		f.agent.BlockSizeError = fmt.Sprintf("configured block size %d, the partition has %d", cfg.BlockSize, cfg.Index.BlockSize())
+	}
+	f.agent.Holed = true
+	f.mu.shown = f.agent
+	return f, nil
+}
+
+// Run follows the engine until ctx ends, and returns its error. By then all
+// that it started has ended, and nothing is written to the index any more; what
+// is there stays, until Forget. Call it once.
+func (f *Feed) Run(ctx context.Context) error {
+	sub, err := zmqsock.NewSubscriber(zmqsock.SubscriberConfig{
+		Endpoint: f.cfg.Endpoint, Topics: []string{f.cfg.Topic}, MaxMessage: f.cfg.MaxPayload + maxHeading,
+		QueueMessages: 1024, QueueBytes: 8 << 20, Notify: f.link.notify, Logger: f.cfg.Logger,
+	})
+	if err != nil {
+		return fmt.Errorf("feed: %w", err)
+	}
+	defer f.cfg.Metrics.forget(f.cfg.Name, f.cfg.Worker.DPRank)
+	ended := make(chan struct{})
+	go func() { defer close(ended); sub.Run(ctx) }()
+	f.follow(ctx, sub.Messages())
+	<-ended
+	return ctx.Err()
+}
+
+// Forget clears what the feed stored, in both domains. Call it after Run ended,
+// when the worker is gone for good.
+func (f *Feed) Forget() {
+	for _, o := range f.owners {
+		f.cfg.Index.Clear(o)
+	}
+}
+
+// follow does what Run does, with messages from anywhere.
+func (f *Feed) follow(ctx context.Context, messages <-chan zmqsock.Message) {
+	defer func() {
+		f.stopReplay()
+		f.replays.Wait()
+		f.agent.Connected = false
+		f.publish()
+	}()
+	f.publish()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-f.link.changed:
+			f.linkChanged(ctx)
+		case m, ok := <-messages:
+			if !ok {
+				messages = nil // ctx is over
+				continue
+			}
+			f.message(ctx, m)
+		case r := <-f.replies:
+			f.reply(ctx, r)
+		}
+		f.publish()
+	}
+}
+
+// A link is what the subscriber says about its connection.
+type link struct {
+	changed chan struct{} // holds a token when there is news
+
+	mu struct {
+		sync.Mutex
+		connected  bool
+		connection uint64
+	}
+}
+
+func (l *link) notify(e zmqsock.Event) {
+	l.mu.Lock()
+	l.mu.connected, l.mu.connection = e.Connected, e.Connection
+	l.mu.Unlock()
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (l *link) now() (connected bool, connection uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.connected, l.mu.connection
+}
+
+func (f *Feed) linkChanged(ctx context.Context) {
+	connected, connection := f.link.now()
+	if connection > f.connection {
+		f.newConnection(ctx, connection)
+	}
+	if !connected && f.agent.Connected {
+		f.agent.Connected = false
+		f.cfg.Logger.Info("kv event feed lost")
+		f.stopReplay()
+		f.do(ctx, f.seq.lost())
+	}
+}
+
+func (f *Feed) newConnection(ctx context.Context, connection uint64) {
+	f.connection, f.topic = connection, nil
+	if f.agent.Generation == 0 {
+		f.attach()
+	}
+	f.agent.Connected = true
+	f.cfg.Logger.Info("kv event feed connected", "endpoint", f.cfg.Endpoint)
+	f.do(ctx, f.seq.connected())
+}
+
+// message takes a live message: topic, sequence number in 8 bytes, payload.
+func (f *Feed) message(ctx context.Context, m zmqsock.Message) {
+	switch {
+	case m.Connection < f.connection:
+		f.counts[StaleConnection]++
+		return
+	case m.Connection > f.connection:
+		f.newConnection(ctx, m.Connection)
+	}
+	if len(m.Frames) != 3 || len(m.Frames[1]) != 8 {
+		f.counts[MalformedFrames]++
+		return
+	}
+	topic, seq, payload := m.Frames[0], binary.BigEndian.Uint64(m.Frames[1]), m.Frames[2]
+	switch {
+	case seq == endOfReplay:
+		f.counts[MalformedFrames]++
+		return
+	case f.cfg.Topic != "" && string(topic) != f.cfg.Topic, f.topic != nil && string(topic) != string(f.topic):
+		f.counts[PublisherUnknown]++
+		return
+	case f.topic == nil:
+		f.topic = append([]byte{}, topic...)
+	}
+	f.do(ctx, f.seq.received(seq, payload))
+}
+
+func (f *Feed) reply(ctx context.Context, r reply) {
+	if !r.ended {
+		f.do(ctx, f.seq.replayed(r.attempt, r.seq, r.payload))
+		return
+	}
+	outcome := f.series.replayed
+	if r.err != nil {
+		outcome = f.series.cut
+		f.cfg.Logger.Debug("kv replay cut", "error", r.err)
+	}
+	outcome.Inc()
+	f.do(ctx, f.seq.replayEnded(r.attempt, r.err == nil))
+}
+
+// do does what the sequencer wants, in order.
+func (f *Feed) do(ctx context.Context, actions []action) {
+	for _, a := range actions {
+		switch a.kind {
+		case apply:
+			f.apply(a.seq, a.payload, time.Now())
+		case hole:
+			f.markLost()
+			f.agent.Gaps++
+			f.agent.Missing += a.until - a.seq
+			f.series.gaps.Inc()
+			f.series.missing.Add(float64(a.until - a.seq))
+			f.cfg.Logger.Warn("kv events missing", "first", a.seq, "until", a.until)
+		case restart:
+			f.restarted()
+		case replay:
+			f.startReplay(ctx, a)
+		}
+	}
+}
+
+// markLost says that what the index holds may not be what the engine does.
+func (f *Feed) markLost() {
+	f.lost[kvstate.WorkerDomain] = true
+	if f.owned {
+		f.lost[kvstate.CacheOwnerDomain] = true
+	}
+}
+
+// restarted forgets what belonged to the engine process before.
+func (f *Feed) restarted() {
+	f.stopReplay()
+	f.series.restarts.Inc()
+	f.agent.Restarts++
+	f.cfg.Logger.Info("engine restarted", "last", f.agent.LastSeq)
+	f.clear(kvstate.WorkerDomain) // detach
+	f.agent.Cursor++
+	f.normal[kvstate.WorkerDomain].forget()
+	f.normal[kvstate.CacheOwnerDomain].groups = nil
+	f.attach()
+}
+
+// attach begins a new generation, from an empty worker domain.
+func (f *Feed) attach() {
+	f.clear(kvstate.WorkerDomain)
+	f.agent.Cursor++
+	f.agent.Generation++
+	f.agent.Barrier = f.agent.Cursor
+	f.agent.Sequenced = false
+}
+
+// clear empties a domain in the index, after which it is known again.
+func (f *Feed) clear(d kvstate.Domain) {
+	if f.dirty[d] {
+		f.cfg.Index.Clear(f.owners[d])
+	}
+	f.dirty[d], f.lost[d] = false, false
+}

@@ -1,0 +1,83 @@
+package feed
+
+// What may wait while a repair runs. Beyond, the newest is dropped; the repair
+// fills it if it was published before the replay is answered.
+const (
+	maxWaiting      = 2048
+	maxWaitingBytes = 8 << 20
+)
+
+// A repair is given up after maxVain replays in a row that were cut off and
+// brought nothing, and after maxAttempts replays in any case.
+const (
+	maxVain     = 3
+	maxAttempts = 8
+)
+
+// wait keeps a live batch until the repair is over.
+func (s *sequencer) wait(seq uint64, payload []byte) {
+	if n := len(s.waiting); n >= maxWaiting || (n > 0 && s.waitingBytes+len(payload) > maxWaitingBytes) {
+		s.dropped[WaitingOverflow]++
+		return
+	}
+	s.waiting = append(s.waiting, numbered{seq, payload})
+	s.waitingBytes += len(payload)
+}
+
+// repair begins to get what is missing.
+func (s *sequencer) repair(verify bool) {
+	s.tries, s.vain = 0, 0
+	s.ask(verify)
+}
+
+// ask begins an attempt to get what is due, or also the batch before it.
+func (s *sequencer) ask(verify bool) {
+	s.repairing, s.verify, s.silent, s.broken = true, verify, true, false
+	s.start, s.asked = s.next, s.next
+	if verify {
+		s.start--
+	}
+	s.attempt++
+	s.tries++
+	s.do(action{kind: replay, seq: s.start, attempt: s.attempt, tries: s.tries})
+}
+
+// settle ends a repair after a complete answer: what waited is applied. A gap
+// before one of them is asked for, unless that is what was just asked in vain.
+func (s *sequencer) settle() {
+	s.repairing, s.unproven = false, false
+	waiting := s.waiting
+	s.waiting, s.waitingBytes = nil, 0
+	for i, w := range waiting {
+		if w.seq > s.next && s.next > s.asked && s.tries < maxAttempts {
+			s.ask(false)
+			for _, w := range waiting[i:] {
+				s.wait(w.seq, w.payload)
+			}
+			return
+		}
+		s.late(w)
+	}
+}
+
+// surrender ends a repair in vain: what waited is applied, with holes. If
+// nothing waited, it is not known whether something is missing.
+func (s *sequencer) surrender() {
+	s.repairing = false
+	waiting := s.waiting
+	s.waiting, s.waitingBytes = nil, 0
+	for _, w := range waiting {
+		s.unproven = false
+		s.late(w)
+	}
+}
+
+// late applies a batch that waited.
+func (s *sequencer) late(w numbered) {
+	if w.seq < s.next {
+		s.dropped[Duplicate]++
+		return
+	}
+	s.skipTo(w.seq)
+	s.apply(w.seq, w.payload)
+}
