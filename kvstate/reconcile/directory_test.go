@@ -15,28 +15,28 @@ import (
 	"mooring/kvstate"
 )
 
-// watched is a directory under test: look says what was told since the last one.
-type watched struct {
+// lookedAt is a directory under test: look says what was told since the last one.
+type lookedAt struct {
 	t    *testing.T
 	root string
 	dir  *directory
 	told []string
 }
 
-func newWatched(t *testing.T) *watched {
-	w := &watched{t: t, root: filepath.Join(t.TempDir(), "records")}
+func newLookedAt(t *testing.T) *lookedAt {
+	w := &lookedAt{t: t, root: filepath.Join(t.TempDir(), "records")}
 	w.dir = newDirectory(w.root, func(r refusal) { w.told = append(w.told, "refused "+string(r.reason)) })
 	return w
 }
 
-func (w *watched) look() string {
+func (w *lookedAt) look() string {
 	w.dir.look(hearsay{all: true}, w.tell)
 	return w.said()
 }
 
-func (w *watched) tell(u update) { w.told = append(w.told, describe(u)) }
+func (w *lookedAt) tell(u update) { w.told = append(w.told, describe(u)) }
 
-func (w *watched) said() string {
+func (w *lookedAt) said() string {
 	defer func() { w.told = nil }()
 	return strings.Join(w.told, "; ")
 }
@@ -60,14 +60,14 @@ func describe(u update) string {
 	return strings.Join(parts, " ")
 }
 
-func (w *watched) wants(want string) {
+func (w *lookedAt) wants(want string) {
 	w.t.Helper()
 	if got := w.look(); got != want {
 		w.t.Errorf("told %q, want %q", got, want)
 	}
 }
 
-func (w *watched) mkdir(topics ...string) {
+func (w *lookedAt) mkdir(topics ...string) {
 	w.t.Helper()
 	for _, topic := range append(topics, "") {
 		if err := os.MkdirAll(filepath.Join(w.root, topic), 0o755); err != nil {
@@ -77,7 +77,7 @@ func (w *watched) mkdir(topics ...string) {
 }
 
 // write puts a file in place by a rename, as a writer of records does.
-func (w *watched) write(topic, name, text string) {
+func (w *lookedAt) write(topic, name, text string) {
 	w.t.Helper()
 	path := filepath.Join(w.root, topic, name)
 	if err := os.WriteFile(path+".tmp", []byte(text), 0o644); err != nil {
@@ -88,14 +88,14 @@ func (w *watched) write(topic, name, text string) {
 	}
 }
 
-func (w *watched) remove(topic, name string) {
+func (w *lookedAt) remove(topic, name string) {
 	w.t.Helper()
 	if err := os.Remove(filepath.Join(w.root, topic, name)); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *watched) rename(from, to string) {
+func (w *lookedAt) rename(from, to string) {
 	w.t.Helper()
 	if err := os.Rename(from, to); err != nil {
 		w.t.Fatal(err)
@@ -142,7 +142,7 @@ func encoded(t *testing.T, v any) string {
 }
 
 func TestRecordsComeAndGo(t *testing.T) {
-	w := newWatched(t)
+	w := newLookedAt(t)
 	w.mkdir(kvstate.SourceTopic)
 	w.write(kvstate.SourceTopic, "7.json", encoded(t, sourceRecord(7)))
 	w.wants("all: +sources/7")
@@ -158,7 +158,7 @@ func TestRecordsComeAndGo(t *testing.T) {
 }
 
 func TestHalfWrittenRecordsWaitUntilWhole(t *testing.T) {
-	w := newWatched(t)
+	w := newLookedAt(t)
 	w.mkdir(kvstate.SourceTopic)
 	w.wants("all:")
 	text := encoded(t, sourceRecord(7))
@@ -175,7 +175,7 @@ func TestHalfWrittenRecordsWaitUntilWhole(t *testing.T) {
 }
 
 func TestRecordsAreImmutable(t *testing.T) {
-	w := newWatched(t)
+	w := newLookedAt(t)
 	w.mkdir(kvstate.SourceTopic)
 	first := sourceRecord(7)
 	w.write(kvstate.SourceTopic, "7.json", encoded(t, first))
@@ -219,7 +219,7 @@ func TestBadRecordsAreRefusedOnceEach(t *testing.T) {
 		{kvstate.AttachmentTopic, fmt.Sprintf("%d.json", kvstate.AttachmentRecordID(7, 2)), encoded(t, attachmentRecord(7, 1)), "refused wrong_id"},
 	}
 	for _, tt := range tests {
-		w := newWatched(t)
+		w := newLookedAt(t)
 		w.mkdir(kvstate.SourceTopic, kvstate.AttachmentTopic)
 		w.wants("all:")
 		w.write(tt.topic, tt.name, tt.text)
@@ -231,7 +231,7 @@ func TestBadRecordsAreRefusedOnceEach(t *testing.T) {
 }
 
 func TestPipesAndDirectoriesAreNoRecords(t *testing.T) {
-	w := newWatched(t)
+	w := newLookedAt(t)
 	w.mkdir(kvstate.SourceTopic, filepath.Join(kvstate.SourceTopic, "8.json"))
 	if err := syscall.Mkfifo(filepath.Join(w.root, kvstate.SourceTopic, "7.json"), 0o644); err != nil {
 		t.Fatal(err)
@@ -240,7 +240,7 @@ func TestPipesAndDirectoriesAreNoRecords(t *testing.T) {
 }
 
 func TestDirectoryThatLeavesIsUncertain(t *testing.T) {
-	w := newWatched(t)
+	w := newLookedAt(t)
 	w.wants("lost") // not there yet
 	w.wants("")     // told once
 	w.mkdir(kvstate.SourceTopic, kvstate.AttachmentTopic)
@@ -267,7 +267,7 @@ func TestDirectoryThatLeavesIsUncertain(t *testing.T) {
 }
 
 func TestChangesAreHeardWithoutRescan(t *testing.T) {
-	w := newWatched(t)
+	w := newLookedAt(t)
 	w.mkdir(kvstate.SourceTopic)
 	ctx, cancel := context.WithCancel(t.Context())
 	told := make(chan string)
@@ -310,7 +310,7 @@ func TestChangesAreHeardWithoutRescan(t *testing.T) {
 
 func TestTenThousandRecords(t *testing.T) {
 	const n = 10_000
-	w := newWatched(t)
+	w := newLookedAt(t)
 	w.mkdir(kvstate.SourceTopic)
 	for i := range uint64(n) {
 		path := filepath.Join(w.root, kvstate.SourceTopic, fmt.Sprintf("%d.json", i+1))

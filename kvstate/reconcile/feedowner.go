@@ -1,0 +1,79 @@
+package reconcile
+
+import (
+	"mooring/internal/fleet"
+	"mooring/kvstate"
+)
+
+// testimony is what a feed in this process says about its owner: what a remote
+// owner's records and agent say.
+type testimony struct {
+	source     *kvstate.SourceAdvertisement
+	attachment *kvstate.AttachmentAdvertisement
+	status     *kvstate.AgentStatus
+	receipt    *kvstate.RecoveryReceipt
+	holed      bool
+	problem    error
+}
+
+// feedStarts notes that a feed writes the blocks of an owner and of w from now on.
+// It reports false if that must wait, because a state is being restored there.
+func (c *core) feedStarts(id kvstate.CacheOwnerID, w kvstate.Worker, p fleet.Partition) bool {
+	o, filler := c.owner(id), c.fillers[w]
+	if o.talk.restoring != 0 || filler != nil && filler.talk.restoring != 0 {
+		return false
+	}
+	if o.agent != (agent{}) {
+		c.hangUp(o)
+		o.agent = agent{}
+	}
+	c.forget(o)
+	if filler = c.fillers[w]; filler != nil {
+		c.edit(filler, edit{clearWorker: true})
+	}
+	c.fillers[w] = o
+	o.fed = true
+	c.hold(o, held{any: true, partition: p, engine: true, worker: w})
+	c.touch(o)
+	return true
+}
+
+// feedSays replaces what was known of a feed's owner.
+func (c *core) feedSays(id kvstate.CacheOwnerID, t testimony) {
+	o := c.owner(id)
+	c.dropTestimony(o)
+	if t.source != nil {
+		o.sources[recordKey{configuration, 0}] = *t.source
+	}
+	if t.attachment != nil {
+		o.attachments[recordKey{configuration, 0}] = *t.attachment
+		c.name(o, t.attachment.Worker, +1)
+	}
+	o.status, o.receipt, o.holed, o.problem = t.status, t.receipt, t.holed, t.problem
+	c.touch(o)
+}
+
+func (c *core) dropTestimony(o *owner) {
+	key := recordKey{configuration, 0}
+	delete(o.sources, key)
+	if a, ok := o.attachments[key]; ok {
+		delete(o.attachments, key)
+		c.name(o, a.Worker, -1)
+	}
+	o.status, o.receipt, o.holed, o.problem = nil, nil, false, nil
+}
+
+// feedStops withdraws a feed's owner. The feed may write until feedEnded.
+func (c *core) feedStops(id kvstate.CacheOwnerID) {
+	o := c.owner(id)
+	c.dropTestimony(o)
+	c.touch(o)
+}
+
+// feedEnded clears what a feed wrote.
+func (c *core) feedEnded(id kvstate.CacheOwnerID) {
+	o := c.owner(id)
+	c.forget(o)
+	o.fed = false
+	c.touch(o)
+}

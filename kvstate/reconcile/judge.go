@@ -1,0 +1,72 @@
+package reconcile
+
+import (
+	"slices"
+	"time"
+
+	"mooring/kvstate"
+)
+
+// judge resolves one owner and publishes the outcome if it is another one.
+func (c *core) judge(o *owner, now time.Time) {
+	var r kvstate.Resolution
+	switch {
+	case o.nothing():
+		delete(c.owners, o.id)
+		if o.since.IsZero() {
+			return
+		}
+		r = kvstate.Resolution{Owner: o.id}
+	default:
+		c.out.resolves++
+		r = kvstate.Resolve(c.inputs(o))
+	}
+	before := o.resolution
+	o.resolution = r
+	if r.State != before.State || r.Reason != before.Reason || r.Worker != before.Worker || o.since.IsZero() {
+		o.since = now
+	} else if sameVerdict(&r, &before) {
+		return
+	}
+	c.out.verdicts = append(c.out.verdicts, verdict{before: before, now: r, problem: o.why()})
+}
+
+// inputs gathers what Resolve is given about o.
+func (c *core) inputs(o *owner) kvstate.Inputs {
+	in := kvstate.Inputs{
+		DiscoveryKnown: true, Owner: o.id, Live: c.live, Status: o.status, Receipt: o.receipt, Holed: o.holed,
+		Sources:     make([]kvstate.SourceAdvertisement, 0, len(o.sources)),
+		Attachments: make([]kvstate.AttachmentAdvertisement, 0, len(o.attachments)),
+	}
+	for key, s := range o.sources {
+		in.Sources = append(in.Sources, s)
+		in.DiscoveryKnown = in.DiscoveryKnown && c.watches[key.watch].known
+	}
+	for key, a := range o.attachments {
+		in.Attachments = append(in.Attachments, a)
+		in.DiscoveryKnown = in.DiscoveryKnown && c.watches[key.watch].known
+	}
+	return in
+}
+
+func sameVerdict(a, b *kvstate.Resolution) bool {
+	return a.Barrier == b.Barrier && a.Holed == b.Holed && slices.Equal(a.Reasons, b.Reasons) && slices.Equal(a.Mismatches, b.Mismatches)
+}
+
+// nothing reports whether there is no reason left to know o.
+func (o *owner) nothing() bool {
+	return len(o.sources) == 0 && len(o.attachments) == 0 && !o.held.any && !o.fed && o.talk.restoring == 0
+}
+
+// recoverable reports whether nothing but a recovery, or discovery that is known
+// for sure, is between o and being projected.
+func (o *owner) recoverable() bool {
+	for _, reason := range o.resolution.Reasons {
+		switch reason {
+		case kvstate.WatchUncertain, kvstate.RecoveryIdentityMismatch, kvstate.RecoveryBehindBarrier:
+		default:
+			return false
+		}
+	}
+	return true
+}
