@@ -218,22 +218,22 @@ type Record struct {
 	Sum uint64 // as in digests
 }
 
-// InUseParts is into how many parts InUse divides a table.
-const InUseParts = shardCount
-
-// InUse returns the bindings in one part of the table that have leases now, with
-// their full life, ordered by session.
-func (t *Table) InUse(part int) (events []Event) {
+// InUse returns the bindings in one bucket that have leases now, with their full
+// life, ordered by session.
+func (t *Table) InUse(bucket uint8) (events []Event) {
 	now := t.now()
-	for i := part; i < len(t.shards); i += InUseParts {
-		t.shards[i].eachLocked(func(e *entry) {
-			if e.leases == 0 {
-				return
-			}
+	for _, ref := range t.Refs(nil, bucket) {
+		if ref.of.floor {
+			continue
+		}
+		sh := t.shardOf(ref.of.session)
+		sh.mu.Lock()
+		if e := sh.mu.entries[ref.of.session]; e != nil && e.leases > 0 {
 			if ev, ok := t.tellLocked(e, now); ok {
 				events = append(events, ev)
 			}
-		})
+		}
+		sh.mu.Unlock()
 	}
 	slices.SortFunc(events, func(a, b Event) int { return cmp.Compare(a.Session, b.Session) })
 	return events
@@ -250,6 +250,13 @@ func (t *Table) Current(session string) (Event, bool) {
 		return t.tellLocked(e, now)
 	}
 	return Event{}, false
+}
+
+// Floor returns the session's latest unpin, with the life that it has now; false
+// if there is none.
+func (t *Table) Floor(session string) (Event, bool) {
+	r, ok := t.floors.record(session, t.now())
+	return r.Event, ok
 }
 
 func (t *Table) tellLocked(e *entry, now instant) (Event, bool) {

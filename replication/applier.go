@@ -100,14 +100,7 @@ func (c *Core) apply(now time.Time, p fleet.Partition, ev affinity.Event, plain 
 	if !served && !c.cfg.Serves(p) {
 		return OtherPartition
 	}
-	skew := c.cfg.MaxClockSkew
-	if plain {
-		skew /= 2
-	}
-	if ev.Sequence > uint64(max(c.cfg.WallNow().Add(skew).UnixNano(), 0)) && !c.cfg.ablate.noSkewLimit {
-		if len(c.refused) < maxHeld {
-			c.refused[ev.Sum()] = now
-		}
+	if !c.cfg.ablate.noSkewLimit && c.isAhead(now, ev, plain) {
 		return ClockRejected
 	}
 	if !served {
@@ -120,6 +113,19 @@ func (c *Core) apply(now time.Time, p fleet.Partition, ev affinity.Event, plain 
 		return NotLive
 	}
 	return dispositionOf(table.Apply(ev))
+}
+
+// isAhead reports whether the event's sequence is too far in the future. What no
+// replica's copy would be taken of either is remembered, for wants.
+func (c *Core) isAhead(now time.Time, ev affinity.Event, plain bool) bool {
+	limit := func(skew time.Duration) uint64 { return uint64(max(c.cfg.WallNow().Add(skew).UnixNano(), 0)) }
+	if ev.Sequence <= limit(c.cfg.MaxClockSkew) {
+		return plain && ev.Sequence > limit(c.cfg.MaxClockSkew/2)
+	}
+	if len(c.refused) < maxHeld {
+		c.refused[ev.Sum()] = now
+	}
+	return true
 }
 
 func (c *Core) hold(now time.Time, p fleet.Partition, ev affinity.Event) Disposition {

@@ -17,16 +17,34 @@ import (
 
 var part = fleet.Partition{Model: "m", Group: fleet.DefaultName}
 
+// setup says what a cluster is made of.
+type setup struct {
+	seed   uint64
+	n      int // replicas
+	ttl    time.Duration
+	max    int           // sessions; 0: 10,000
+	digest time.Duration // between digests; 0: the default
+	ablate string        // the rule that is not obeyed; see replication.Ablate and affinityRules
+}
+
+// affinityRules are the rules that package affinity can revert.
+var affinityRules = map[string]affinity.Rule{
+	"floors yield": affinity.FloorsStay, "floors are renewed": affinity.FloorsAge, "kept loses": affinity.KeptWins,
+	"clock follows": affinity.ClockLead, "target unordered": affinity.TargetOrders,
+}
+
 // cluster is some replicas and the network between them, in a synctest bubble:
 // its one goroutine moves the time.
 type cluster struct {
+	setup
 	tb       testing.TB
 	net      replicationtest.Network
 	replicas []*replica
-	ttl      time.Duration
-	max      int
-	ablate   string
+	plain    *plainPeer // a peer that is no replica, after the replicas in the network; nil: none
 	starts   uint64
+
+	sent func(from int, m replication.Message) // told of each message of a replica; nil: nobody listens
+	got  func(to int, m replication.Message)   // told of each message that reaches one, before it
 }
 
 type replica struct {
@@ -36,17 +54,42 @@ type replica struct {
 	writer   uint64
 	sender   uint64
 	skew     time.Duration
+	lag      time.Duration // of its discovery
+	later    []sighting    // what its discovery is going to see
 	workers  int
 	down     bool
-	leases   []*affinity.Lease
+	leases   []*held
 	seen     map[replication.Disposition]int
 }
 
-func newCluster(tb testing.TB, seed uint64, n int, ttl time.Duration, ablate string) *cluster {
-	c := &cluster{tb: tb, ttl: ttl, ablate: ablate, max: 10_000}
-	c.net.Rand = rand.New(rand.NewPCG(seed, 7))
+// sighting is how many workers a replica's discovery sees from a moment on.
+type sighting struct {
+	at      time.Time
+	workers int
+}
+
+// held is a lease on a session, or a turn to choose, with what was known of the
+// session when the turn began.
+type held struct {
+	*affinity.Lease
+	session string
+	known   version
+}
+
+type version [2]uint64 // sequence, writer
+
+func (v version) above(w version) bool { return v[0] > w[0] || v[0] == w[0] && v[1] > w[1] }
+
+func versionOf(ev affinity.Event) version { return version{ev.Sequence, ev.WriterID} }
+
+func newCluster(tb testing.TB, s setup) *cluster {
+	c := &cluster{setup: s, tb: tb}
+	if c.max == 0 {
+		c.max = 10_000
+	}
+	c.net.Rand = rand.New(rand.NewPCG(s.seed, 7))
 	c.net.MinDelay, c.net.MaxDelay = time.Millisecond, 2*time.Millisecond
-	for i := range n {
+	for i := range s.n {
 		r := &replica{writer: uint64(i + 1), workers: 3}
 		c.replicas = append(c.replicas, r)
 		c.start(r)
@@ -68,28 +111,43 @@ func (c *cluster) start(r *replica) {
 	r.live, r.sender, r.leases, r.seen = fleet.NewLive(viewOf(r.workers)), 1000+c.starts, nil, make(map[replication.Disposition]int)
 	wall := func() time.Time { return time.Now().Add(r.skew) }
 	var core *replication.Core
+	rule, inAffinity := affinityRules[c.ablate]
 	sessions, err := affinity.NewResolver(r.live, affinity.Config{
 		TTL: c.ttl, MaxSessions: c.max, WriterID: r.writer, WallNow: wall, WaitFor: time.Millisecond, Grace: time.Millisecond,
 		Publish: func(p fleet.Partition, ev affinity.Event) {
 			core.Local(p, ev)
 		},
+		TestingOnlyRevert: rule,
 	})
 	if err != nil {
 		c.tb.Fatal(err)
 	}
-	cfg := replication.Config{Sessions: sessions, SenderID: r.sender, WriterID: r.writer, WallNow: wall, PublishV1: c.starts%2 == 0}
-	cfg.Ablate(c.ablate)
+	cfg := replication.Config{Sessions: sessions, SenderID: r.sender, WriterID: r.writer, WallNow: wall, DigestEvery: c.digest, PublishV1: c.starts%2 == 0}
+	if !inAffinity {
+		cfg.Ablate(c.ablate)
+	}
 	if core, err = replication.New(time.Now(), cfg); err != nil {
 		c.tb.Fatal(err)
 	}
 	r.core, r.sessions = core, sessions
 }
 
-func less(a, b [2]uint64) bool { return a[0] < b[0] || a[0] == b[0] && a[1] < b[1] }
-
 func (r *replica) table() *affinity.Table {
 	t, _ := r.sessions.Table(part)
 	return t
+}
+
+func (r *replica) see(workers int) {
+	r.workers = workers
+	r.live.Publish(viewOf(workers))
+}
+
+// nodes is how many nodes the network has.
+func (c *cluster) nodes() int {
+	if c.plain != nil {
+		return len(c.replicas) + 1
+	}
+	return len(c.replicas)
 }
 
 // run lets d pass in small steps.
@@ -98,40 +156,96 @@ func (c *cluster) run(d time.Duration) {
 	for end := time.Now().Add(d); ; time.Sleep(min(step, time.Until(end))) {
 		now := time.Now()
 		for i, r := range c.replicas {
+			for len(r.later) > 0 && !r.later[0].at.After(now) {
+				r.see(r.later[0].workers)
+				r.later = r.later[1:]
+			}
 			if !r.down {
 				r.core.Tick(now)
-				c.net.Send(now, i, len(c.replicas), r.core.Flush(now))
+				c.send(now, i, r.core.Flush(now))
 			}
 		}
-		c.net.Deliver(now, func(to int, m replication.Message) {
-			if r := c.replicas[to]; !r.down {
-				r.seen[r.core.Receive(now, m)]++
-			}
-		})
+		if c.plain != nil {
+			c.net.Send(now, len(c.replicas), c.nodes(), c.plain.flush())
+		}
+		c.net.Deliver(now, c.deliver)
 		if !now.Before(end) {
 			return
 		}
 	}
 }
 
-// open acquires the session and binds it, if it is not, to the given worker.
-func (c *cluster) open(r *replica, session string, worker fleet.WorkerID) (*affinity.Lease, error) {
+func (c *cluster) send(now time.Time, from int, msgs []replication.Message) {
+	if c.sent != nil {
+		for _, m := range msgs {
+			c.sent(from, m)
+		}
+	}
+	c.net.Send(now, from, c.nodes(), msgs)
+}
+
+func (c *cluster) deliver(to int, m replication.Message) {
+	if to == len(c.replicas) {
+		c.plain.receive(m)
+		return
+	}
+	if r := c.replicas[to]; !r.down {
+		if c.got != nil {
+			c.got(to, m)
+		}
+		r.seen[r.core.Receive(time.Now(), m)]++
+	}
+}
+
+// acquire takes a lease on the session or the turn to choose.
+func (c *cluster) acquire(r *replica, session string) (*held, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
+	var known version
+	if ev, ok := r.table().Current(session); ok {
+		known = versionOf(ev)
+	}
 	l, err := r.table().Acquire(ctx, session, fleet.Target{})
 	if err != nil {
 		return nil, err
 	}
-	if _, bound := l.Target(); !bound {
-		if err := l.Bind(fleet.OnRank(worker, 0)); err != nil {
+	h := &held{Lease: &l, session: session, known: known}
+	return h, r.canServe(h)
+}
+
+// bind ends the turn of h.
+func (c *cluster) bind(r *replica, h *held, worker fleet.WorkerID) error {
+	kept, _ := r.table().Current(h.session)
+	wins := versionOf(kept).above(h.known) && r.live.View().IsSchedulable(part, kept.Target)
+	if err := h.Bind(fleet.OnRank(worker, 0)); err != nil {
+		return err
+	}
+	if now, _ := r.table().Current(h.session); wins && versionOf(now) != versionOf(kept) {
+		return violation("session %s was moved from %v, where another replica had just bound it, to %v", h.session, kept.Target, now.Target)
+	}
+	return r.canServe(h)
+}
+
+// canServe returns a violation if the lease is on what must not be used here.
+func (r *replica) canServe(h *held) error {
+	if target, bound := h.Target(); bound && !r.live.View().IsSchedulable(part, target) {
+		return violation("session %s got %v, which cannot be scheduled", h.session, target)
+	}
+	return nil
+}
+
+// open acquires the session and binds it, if it is not, to the given worker.
+func (c *cluster) open(r *replica, session string, worker fleet.WorkerID) (*held, error) {
+	h, err := c.acquire(r, session)
+	if err != nil {
+		return nil, err
+	}
+	if _, bound := h.Target(); !bound {
+		if err := c.bind(r, h, worker); err != nil {
 			return nil, err
 		}
 	}
-	target, _ := l.Target()
-	if !r.live.View().IsSchedulable(part, target) {
-		return nil, fmt.Errorf("session %s got %v, which cannot be scheduled", session, target)
-	}
-	return &l, nil
+	return h, nil
 }
 
 // records returns all that a replica holds, by sum.
@@ -176,48 +290,14 @@ func (c *cluster) differing() map[lack]affinity.Record {
 	return lacks
 }
 
-// check returns what must never be.
-func (c *cluster) check() error {
-	for i, r := range c.replicas {
-		recs := r.records()
-		floors := make(map[string][2]uint64)
-		for _, rec := range recs {
-			if rec.Kind == affinity.EventUnpinned {
-				floors[rec.Session] = [2]uint64{rec.Sequence, rec.WriterID}
-			}
-		}
-		for _, rec := range recs {
-			switch v := [2]uint64{rec.Sequence, rec.WriterID}; {
-			case rec.Kind != affinity.EventUnpinned && !less(floors[rec.Session], v):
-				return fmt.Errorf("replica %d: unpinned session %s is back", i, rec.Session)
-			case rec.Sequence > uint64(time.Now().Add(r.skew+time.Hour).UnixNano()):
-				return fmt.Errorf("replica %d holds poison: %+v", i, rec)
-			case rec.Life > max(24*time.Hour, c.ttl) || rec.Life <= 0:
-				return fmt.Errorf("replica %d holds a record with a life of %v", i, rec.Life)
-			}
-		}
-	}
-	return nil
+func (l lack) describe(rec affinity.Record) string {
+	return fmt.Sprintf("\n  replica %d lacks %v %q %v %d/%d life %v", l.replica, rec.Kind, rec.Session, rec.Target, rec.Sequence, rec.WriterID, rec.Life)
 }
 
-// converged returns an error unless all replicas that are up agree.
-func (c *cluster) converged() error {
-	lacks := c.differing()
-	if len(lacks) > 0 && c.ttl <= time.Minute {
-		// What expires at one replica before another is repaired at the next
-		// digest, or ends everywhere: to lack it for longer is a failure.
-		for range 8 {
-			c.run(time.Second)
-			now := c.differing()
-			maps.DeleteFunc(lacks, func(l lack, _ affinity.Record) bool { _, still := now[l]; return !still })
-		}
-	}
-	if len(lacks) == 0 {
-		return nil
-	}
+func describe(lacks map[lack]affinity.Record) string {
 	var b strings.Builder
 	for l, rec := range lacks {
-		fmt.Fprintf(&b, "\n  replica %d lacks %v %q %v %d/%d life %v", l.replica, rec.Kind, rec.Session, rec.Target, rec.Sequence, rec.WriterID, rec.Life)
+		b.WriteString(l.describe(rec))
 	}
-	return fmt.Errorf("replicas differ in %d records:%s", len(lacks), b.String())
+	return b.String()
 }

@@ -34,7 +34,7 @@ type Core struct {
 	nextDigest time.Time
 	digestSent time.Time
 	nextInUse  time.Time
-	inUsePart  int
+	inUse      uint8 // the bucket whose turn is next
 	nextForget time.Time
 	nextHeld   time.Time
 	refilled   time.Time
@@ -202,28 +202,28 @@ func (c *Core) Tick(now time.Time) {
 		c.digestSent, c.nextDigest = now, now.Add(c.jitter())
 		c.sendDigests()
 	}
-	for n := 0; n < affinity.InUseParts && !now.Before(c.nextInUse); n++ {
+	for n := 0; n < affinity.Buckets && !now.Before(c.nextInUse); n++ {
 		c.refreshInUse(now)
 	}
 	c.advanceAnswers(now, c.advanceAsks(looksPerTick))
 }
 
-// refreshInUse publishes the sessions in use in one part of the tables. All
-// parts take their turn within TTL/4, so that neither the look nor what it
+// refreshInUse publishes the sessions in use in one bucket of the tables. All
+// buckets take their turn within TTL/4, so that neither the look nor what it
 // publishes comes all at once.
 func (c *Core) refreshInUse(now time.Time) {
 	shortest := time.Hour
 	for _, t := range c.cfg.Sessions.Tables() {
 		shortest = min(shortest, t.TTL()/4)
-		for _, ev := range t.InUse(c.inUsePart) {
+		for _, ev := range t.InUse(c.inUse) {
 			c.Local(t.Partition(), ev)
 		}
 	}
-	c.inUsePart = (c.inUsePart + 1) % affinity.InUseParts
+	c.inUse++ // and from the last to the first
 	if c.nextInUse.IsZero() {
 		c.nextInUse = now
 	}
-	c.nextInUse = c.nextInUse.Add(shortest / affinity.InUseParts)
+	c.nextInUse = c.nextInUse.Add(shortest / affinity.Buckets)
 }
 
 // flushBatch bounds what one Flush takes from the sink.
@@ -238,18 +238,27 @@ func (c *Core) Flush(now time.Time) []Message {
 	due, dropped := c.sink.drain(now, interval, flushBatch)
 	c.dropped.Add(float64(dropped))
 	for _, o := range due {
-		if o.refresh {
-			table, ok := c.cfg.Sessions.Table(o.partition)
-			if !ok {
-				continue
-			}
-			if o.event, ok = table.Current(o.event.Session); !ok {
-				continue
-			}
+		if ev, ok := c.asItIs(o); ok {
+			c.sendRecord(o.partition, ev)
 		}
-		c.sendRecord(o.partition, o.event)
 	}
 	out := c.out
 	c.out = nil
 	return out
+}
+
+// asItIs returns what is due with the life that it has now: it may have waited
+// for long, if this process was stopped. False if it has ended, or if another
+// took its place, which whoever made that publishes.
+func (c *Core) asItIs(o outgoing) (ev affinity.Event, ok bool) {
+	table, ok := c.cfg.Sessions.Table(o.partition)
+	if !ok {
+		return ev, false
+	}
+	if o.event.Kind == affinity.EventUnpinned {
+		ev, ok = table.Floor(o.event.Session)
+	} else {
+		ev, ok = table.Current(o.event.Session)
+	}
+	return ev, ok && (o.refresh || ev.Sequence == o.event.Sequence && ev.WriterID == o.event.WriterID)
 }

@@ -24,13 +24,16 @@ func TestNamedCases(t *testing.T) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			var out strings.Builder
 			synctest.Test(t, func(t *testing.T) {
-				n, ttl := 2, 600
-				for key, to := range map[string]*int{"n": &n, "ttl": &ttl} {
+				n, ttl, limit := 2, 600, 0
+				for key, to := range map[string]*int{"n": &n, "ttl": &ttl, "max": &limit} {
 					if d.HasArg(key) {
 						d.ScanArgs(t, key, to)
 					}
 				}
-				s := &scripted{cluster: newCluster(t, 1, n, time.Duration(ttl)*time.Second, ""), leases: make(map[string]*affinity.Lease), versions: make(map[string]replication.BindingEvent)}
+				s := &scripted{
+					cluster: newCluster(t, setup{seed: 1, n: n, ttl: time.Duration(ttl) * time.Second, max: limit}),
+					leases:  make(map[string]*held), versions: make(map[string]replication.BindingEvent),
+				}
 				for line := range strings.Lines(d.Input) {
 					s.command(t, strings.Fields(line), &out)
 				}
@@ -42,7 +45,7 @@ func TestNamedCases(t *testing.T) {
 
 type scripted struct {
 	*cluster
-	leases   map[string]*affinity.Lease
+	leases   map[string]*held
 	versions map[string]replication.BindingEvent
 }
 
@@ -65,14 +68,14 @@ func (s *scripted) command(t *testing.T, f []string, out *strings.Builder) {
 		target, _ := l.Target()
 		fmt.Fprintf(out, "%s %s -> %v\n", f[1], f[2], target)
 	case "choose": // choose REPLICA SESSION: take the turn
-		l, err := at(1).table().Acquire(t.Context(), f[2], fleet.Target{})
+		l, err := s.acquire(at(1), f[2])
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.leases[f[1]+f[2]] = &l
+		s.leases[f[1]+f[2]] = l
 	case "bind": // bind REPLICA SESSION WORKER: end the turn
 		l := s.leases[f[1]+f[2]]
-		err := l.Bind(fleet.OnRank(fleet.WorkerID(num(3)), 0))
+		err := s.bind(at(1), l, fleet.WorkerID(num(3)))
 		target, _ := l.Target()
 		fmt.Fprintf(out, "%s %s -> %v %v\n", f[1], f[2], target, cmp.Or(err, fmt.Errorf("ok")))
 	case "release":
@@ -102,13 +105,10 @@ func (s *scripted) command(t *testing.T, f []string, out *strings.Builder) {
 		at(1).down = false
 		s.start(at(1))
 	case "workers": // workers REPLICA N: what its discovery knows; 0: not even the partition
-		at(1).workers = int(num(2))
-		at(1).live.Publish(viewOf(at(1).workers))
+		at(1).see(int(num(2)))
 	case "keep": // keep REPLICA SESSION: note the binding, for plain
 		ev, _ := at(1).table().Current(f[2])
-		s.versions[f[2]] = replication.BindingEvent{
-			ModelName: part.Model, RoutingGroup: part.Group, SessionID: f[2], WorkerID: uint64(ev.Target.Worker), DPRank: &ev.Target.Rank, Sequence: ev.Sequence, WriterID: ev.WriterID,
-		}
+		s.versions[f[2]] = plainEvent(f[2], uint64(ev.Target.Worker), ev.Sequence, ev.WriterID)
 	case "plain": // plain TOPIC SESSION: a plain peer sends what was kept, to all
 		e := s.versions[f[2]]
 		s.payload(f[1], replication.AppendEvent(nil, &e))

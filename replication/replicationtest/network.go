@@ -48,16 +48,16 @@ func (n *Network) Send(now time.Time, from, nodes int, msgs []replication.Messag
 			if to == from || n.cut[[2]int{from, to}] {
 				continue
 			}
-			n.fly(now, to, m)
+			n.Fly(now, to, m)
 			if n.Rand.Float64() < n.Duplicate {
-				n.fly(now, to, m)
+				n.Fly(now, to, m)
 			}
 		}
 	}
 }
 
-// fly lets one copy depart, unless it is lost.
-func (n *Network) fly(now time.Time, to int, m replication.Message) {
+// Fly takes one message on its way to one node, unless it is lost.
+func (n *Network) Fly(now time.Time, to int, m replication.Message) {
 	if n.Rand.Float64() < n.Loss {
 		return
 	}

@@ -1,0 +1,185 @@
+package replication_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"mooring/affinity"
+	"mooring/replication"
+)
+
+// errViolation marks what must never happen, unlike the refusal of a request.
+var errViolation = errors.New("violation")
+
+func violation(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errViolation, fmt.Sprintf(format, args...))
+}
+
+// lifeSlack is by how much a copy may outlive its origin: what it has left does
+// not shrink while it travels, and it may be copied from copy to copy, though
+// never in the last two seconds of its life.
+const lifeSlack = 3 * time.Second
+
+// disputed is a session that replicas whose clocks differ cannot agree on: its
+// version is as far ahead as only some of them accept.
+const disputed = "disputed"
+
+// oracle remembers what the replicas have been told, and so what they must not
+// hold.
+type oracle struct {
+	c      *cluster
+	floors []map[string]version // by replica: the highest that it had since its start
+	since  map[recordKey]time.Time
+}
+
+// recordKey names a binding or a floor; since says when it was used last, or
+// made.
+type recordKey struct {
+	session string
+	version version
+	floor   bool
+}
+
+func newOracle(c *cluster) *oracle {
+	o := &oracle{c: c, since: make(map[recordKey]time.Time)}
+	for range c.replicas {
+		o.floors = append(o.floors, make(map[string]version))
+	}
+	c.got = o.heard
+	return o
+}
+
+// used notes that the session's binding at r gets its full life now.
+func (o *oracle) used(r *replica, session string) {
+	if ev, ok := r.table().Current(session); ok {
+		o.since[recordKey{session, versionOf(ev), false}] = time.Now()
+	}
+}
+
+// heard notes the events of plain peers: whoever gets one takes it for a use.
+func (o *oracle) heard(_ int, m replication.Message) {
+	if m.Topic == replication.TopicSync {
+		return
+	}
+	if e, err := replication.DecodeEvent(m.Payload); err == nil && e.TTLMillis == nil {
+		o.since[recordKey{e.SessionID, version{e.Sequence, e.WriterID}, false}] = time.Now()
+	}
+}
+
+// restarted forgets what a replica cannot remember either.
+func (o *oracle) restarted(i int) { clear(o.floors[i]) }
+
+// check returns what must never be.
+func (o *oracle) check() error {
+	for _, r := range o.c.replicas {
+		for _, l := range r.leases {
+			if _, bound := l.Target(); bound {
+				o.used(r, l.session)
+			}
+		}
+	}
+	for i, r := range o.c.replicas {
+		if err := o.checkReplica(i, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *oracle) checkReplica(i int, r *replica) error {
+	recs := r.records()
+	bindings := 0
+	for _, rec := range recs {
+		if rec.Kind != affinity.EventUnpinned {
+			bindings++
+			continue
+		}
+		if v := versionOf(rec.Event); v.above(o.floors[i][rec.Session]) {
+			o.floors[i][rec.Session] = v
+		}
+	}
+	if bindings > 2*o.c.max {
+		return violation("replica %d holds %d bindings, at most %d", i, bindings, 2*o.c.max)
+	}
+	for _, rec := range recs {
+		floor := rec.Kind == affinity.EventUnpinned
+		key := recordKey{rec.Session, versionOf(rec.Event), floor}
+		since, known := o.since[key]
+		if !known {
+			since = time.Now()
+			o.since[key] = since
+		}
+		life := o.c.ttl
+		if floor {
+			life = affinity.FloorLife
+		}
+		switch {
+		// A replica that has not heard of an unpin cannot know of it: a session
+		// comes back only where the floor was.
+		case !floor && !o.crowded() && !versionOf(rec.Event).above(o.floors[i][rec.Session]):
+			return violation("replica %d: unpinned session %s is back", i, rec.Session)
+		case rec.Sequence > uint64(time.Now().Add(r.skew+time.Hour).UnixNano()):
+			return violation("replica %d holds poison: %+v", i, rec)
+		case rec.Life > life-time.Since(since)+lifeSlack || rec.Life <= 0:
+			return violation("replica %d holds %v %q with a life of %v, %v after its last use", i, rec.Kind, rec.Session, rec.Life, time.Since(since))
+		}
+	}
+	return nil
+}
+
+// crowded says that floors had to go before their time, as there were too many.
+func (o *oracle) crowded() bool { return o.c.max < 100 }
+
+// converged returns an error unless all replicas that are up agree now.
+//
+// Deadlines are not part of the digest (spec, 4). So a replica that lost a
+// refresh is equal until it expires the session before the others do, and only
+// then differs, until the next digest: what it lacks must be back 5.5 s later,
+// unless it ended everywhere, or is so near its end that nobody repairs it. With
+// a life of 30 minutes nothing expires meanwhile, and all must be equal at once.
+func (o *oracle) converged() error {
+	lacks := o.lacks()
+	if len(lacks) > 0 && o.c.ttl <= time.Minute {
+		o.c.run(5500 * time.Millisecond)
+		now := o.lacks()
+		maps.DeleteFunc(lacks, func(l lack, _ affinity.Record) bool { return now[l].Life < 2*time.Second })
+	}
+	if len(lacks) > 0 {
+		return violation("replicas differ in %d records:%s", len(lacks), describe(lacks))
+	}
+	return o.floorsHeld()
+}
+
+func (o *oracle) lacks() map[lack]affinity.Record {
+	lacks := o.c.differing()
+	maps.DeleteFunc(lacks, func(_ lack, rec affinity.Record) bool {
+		return rec.Session == disputed || o.crowded() && rec.Kind == affinity.EventUnpinned
+	})
+	return lacks
+}
+
+// floorsHeld returns an error unless the highest floor that a replica ever had,
+// and did not forget by a restart, is at all of them.
+func (o *oracle) floorsHeld() error {
+	if o.crowded() {
+		return nil
+	}
+	highest := make(map[string]version)
+	for _, floors := range o.floors {
+		for session, v := range floors {
+			if v.above(highest[session]) {
+				highest[session] = v
+			}
+		}
+	}
+	for i, floors := range o.floors {
+		for session, v := range highest {
+			if floors[session] != v {
+				return violation("replica %d has not heard that %s was unpinned", i, session)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package replication_test
+
+import (
+	"time"
+
+	"mooring/internal/fleet"
+	"mooring/replication"
+)
+
+// plainPeer is a peer that is no replica of ours: it knows the v1 topic and none
+// of our keys, numbers what it binds from the time of its start, merges by the
+// rules of its own kind, and publishes a binding when it commits a request and
+// again when the request ends.
+type plainPeer struct {
+	ttl     time.Duration
+	writer  uint64
+	next    uint64
+	entries map[string]*plainEntry
+	out     []replication.Message
+}
+
+type plainEntry struct {
+	event    replication.BindingEvent
+	deadline time.Time
+}
+
+func newPlainPeer(ttl, skew time.Duration) *plainPeer {
+	return &plainPeer{ttl: ttl, writer: 88, next: uint64(time.Now().Add(skew).UnixNano()), entries: make(map[string]*plainEntry)}
+}
+
+// use is the commit of a request, or its end.
+func (p *plainPeer) use(session string, worker uint64) {
+	e := p.entries[session]
+	if e == nil || !time.Now().Before(e.deadline) {
+		e = &plainEntry{event: plainEvent(session, worker, p.next, p.writer)}
+		p.next++
+		p.entries[session] = e
+	}
+	e.deadline = time.Now().Add(p.ttl)
+	p.out = append(p.out, replication.Message{Topic: replication.TopicV1, Payload: replication.AppendEvent(nil, &e.event)})
+}
+
+func plainEvent(session string, worker, sequence, writer uint64) replication.BindingEvent {
+	var rank uint32
+	return replication.BindingEvent{ModelName: part.Model, RoutingGroup: fleet.DefaultName, SessionID: session, WorkerID: worker, DPRank: &rank, Sequence: sequence, WriterID: writer}
+}
+
+func (p *plainPeer) flush() []replication.Message {
+	out := p.out
+	p.out = nil
+	return out
+}
+
+func (p *plainPeer) receive(m replication.Message) {
+	if m.Topic != replication.TopicV1 {
+		return
+	}
+	ev, err := replication.DecodeEvent(m.Payload)
+	if err != nil || ev.WriterID == p.writer || ev.DPRank == nil {
+		return
+	}
+	p.next = max(p.next, ev.Sequence+1)
+	e, now := p.entries[ev.SessionID], time.Now()
+	newer := func() bool {
+		return version{ev.Sequence, ev.WriterID}.above(version{e.event.Sequence, e.event.WriterID})
+	}
+	same := func() bool { return ev.WorkerID == e.event.WorkerID && ev.Sequence >= e.event.Sequence }
+	if e == nil || !now.Before(e.deadline) || same() || newer() {
+		p.entries[ev.SessionID] = &plainEntry{plainEvent(ev.SessionID, ev.WorkerID, ev.Sequence, ev.WriterID), now.Add(p.ttl)}
+	}
+}
