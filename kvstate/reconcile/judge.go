@@ -34,7 +34,7 @@ func (c *core) judge(o *owner, now time.Time) {
 // inputs gathers what Resolve is given about o.
 func (c *core) inputs(o *owner) kvstate.Inputs {
 	in := kvstate.Inputs{
-		DiscoveryKnown: true, Owner: o.id, Live: c.live, Status: o.status, Receipt: o.receipt, Holed: o.holed,
+		DiscoveryKnown: true, Owner: o.id, Live: c.live, Status: o.status, Receipt: o.receipt, Holed: o.hasHoles(),
 		Sources:     make([]kvstate.SourceAdvertisement, 0, len(o.sources)),
 		Attachments: make([]kvstate.AttachmentAdvertisement, 0, len(o.attachments)),
 	}
@@ -48,6 +48,9 @@ func (c *core) inputs(o *owner) kvstate.Inputs {
 	}
 	return in
 }
+
+// hasHoles reports whether what is held for o may differ from what its agent has.
+func (o *owner) hasHoles() bool { return o.holed || o.talk.lost || o.talk.doubt }
 
 func sameVerdict(a, b *kvstate.Resolution) bool {
 	return a.Barrier == b.Barrier && a.Holed == b.Holed && slices.Equal(a.Reasons, b.Reasons) && slices.Equal(a.Mismatches, b.Mismatches)

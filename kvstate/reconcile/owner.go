@@ -19,7 +19,7 @@ type owner struct {
 	// What Resolve is given besides.
 	status  *kvstate.AgentStatus
 	receipt *kvstate.RecoveryReceipt
-	holed   bool
+	holed   bool // a feed says so
 
 	resolution kvstate.Resolution // as published
 	since      time.Time          // when its state, reason and worker came to be

@@ -113,6 +113,9 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) {
 	case "full": // full [owner=A] cursor=5 [pub= gen=] and one event a line
 		s.answer(a, "full", s.recovery(a, kvstate.QueryResponse{TreeDump: &kvstate.TreeDumpReply{
 			Events: events(a), LastEventID: a.number("cursor", 1)}}))
+	case "full-for-range":
+		s.answer(a, "range", s.recovery(a, kvstate.QueryResponse{TreeDump: &kvstate.TreeDumpReply{
+			Events: events(a), LastEventID: a.number("cursor", 1)}}))
 	case "range": // range [owner=A] cursor=5 and one event a line
 		s.answer(a, "range", s.recovery(a, kvstate.QueryResponse{Events: &kvstate.EventsReply{
 			Events: events(a), LastEventID: a.number("cursor", 1)}}))
@@ -393,8 +396,12 @@ func (s *script) follow(fx effects) {
 
 func (s *script) restore() {
 	for _, r := range s.restores {
+		err := r.perform(s.set)
+		if err != nil {
+			s.out.WriteString("refused: ")
+		}
 		fmt.Fprintf(&s.out, "restore %s\n", describeEdit(&r.edit))
-		s.core.restored(s.now, r.call, r.perform(s.set))
+		s.core.restored(s.now, r.call, err)
 	}
 	s.restores = nil
 }

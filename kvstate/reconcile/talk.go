@@ -149,6 +149,11 @@ func (c *core) ask(o *owner, now time.Time) {
 	}
 }
 
+// onlyUncertain reports whether o would be ready if discovery were known.
+func (o *owner) onlyUncertain() bool {
+	return len(o.resolution.Reasons) == 1 && o.resolution.Reason == kvstate.WatchUncertain
+}
+
 // wake has o looked at again, at the latest then; the zero time changes nothing.
 func (c *core) wake(o *owner, at time.Time) {
 	if !at.IsZero() && (o.due.IsZero() || at.Before(o.due)) {
@@ -157,13 +162,14 @@ func (c *core) wake(o *owner, at time.Time) {
 }
 
 // scheduleStatus says, after a status, when the next one is due: in a period if
-// all is well, else after a pause.
+// all is well or a recovery goes on, else after a pause.
 func (c *core) scheduleStatus(o *owner, now time.Time) {
 	if !o.talk.fresh {
 		return
 	}
 	o.talk.fresh = false
-	if o.recoverable() {
+	recovering := o.talk.recovery != 0 || o.talk.restoring != 0 || c.wants(o) != 0
+	if o.resolution.State == kvstate.Ready || recovering || o.onlyUncertain() {
 		o.talk.statusPause = pause{}
 		o.talk.statusAt = now.Add(c.statusPeriod)
 		return
@@ -172,10 +178,11 @@ func (c *core) scheduleStatus(o *owner, now time.Time) {
 	o.talk.statusAt = o.talk.statusPause.until
 }
 
-// wants returns which recovery o needs now, 0 for none.
+// wants returns which recovery o needs and could have now, 0 for none.
 func (c *core) wants(o *owner) question {
 	a, one := sole(o.attachments)
-	if !one || o.status == nil || o.talk.recovery != 0 || o.talk.restoring != 0 || o.talk.confirm != nil || !o.recoverable() {
+	busy := o.talk.recovery != 0 || o.talk.restoring != 0 || o.talk.confirm != nil
+	if !one || o.status == nil || busy || !o.recoverable() {
 		return 0
 	}
 	p, ok := c.partition(a.Worker)
