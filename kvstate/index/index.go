@@ -1,6 +1,10 @@
 package index
 
 import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
 	"mooring/kvstate"
 )
 
@@ -14,46 +18,73 @@ type Owner struct {
 	Engine kvstate.OwnerKey
 }
 
-// Outcome counts what became of the blocks of one store. The sum of the fields
-// is the number of blocks.
-type Outcome struct {
-	Stored   int // held in the tier now, and not before
-	Repeated int // held in the tier already
-	Orphaned int // kept until their parent is known
-	Conflict int // not placed, nor any block after them: held elsewhere by that owner
-	Refused  int // there was no room
+// Index is the blocks of one partition. Make one by Set.Open.
+type Index struct {
+	maxBlocks int
+	metrics   *metrics
+
+	// Read by look-ups without a lock, changed under mu.
+	nodes     arena[node]
+	holders   arena[holders]
+	edges     edges
+	epochs    epochs
+	slots     atomic.Pointer[slotTable]
+	views     atomic.Pointer[view] // the last projection looked through
+	lane      atomic.Uint32        // the last one that a Matches got
+	blockSize atomic.Int64
+
+	mu struct {
+		sync.Mutex
+		owners    map[ownerID]*owner
+		freeSlots []uint16
+		slotsMade int
+		limbo     [2]limbo // by parity of the epoch they were taken out in
+		pairs     int      // names of all owners
+		orphans   int      // of all owners
+		dying     int      // names of detached owners whose nodes are not let go yet
+		tick      uint64   // stores so far
+		closed    bool     // the partition was dropped
+	}
 }
 
-// Index is the blocks of one partition.
-type Index struct{}
-
-// Store records that o holds blocks in tier. The first block follows the one with
-// the external hash parent, or begins a prompt if hasParent is false; each further
-// one follows the one before it. blocks is not kept.
-func (ix *Index) Store(o Owner, tier kvstate.Tier, parent uint64, hasParent bool, blocks []kvstate.Block) Outcome {
-	return Outcome{Refused: len(blocks)}
+func newIndex(maxBlocks int, m *metrics) *Index {
+	ix := &Index{
+		maxBlocks: maxBlocks,
+		metrics:   m,
+		// A detached owner's nodes stay until they are let go, beside those of who
+		// comes after it.
+		nodes:   newArena[node](2 * maxBlocks),
+		holders: newArena[holders](2 * tiers * maxBlocks),
+	}
+	ix.edges.seed = rand.Uint64() // against chosen hashes; no decision depends on it
+	ix.slots.Store(new(slotTable))
+	ix.mu.owners = make(map[ownerID]*owner)
+	return ix
 }
-
-// Remove takes blocks, by external hash, away from o in tier, and returns how many
-// of them o did not hold there, which is harmless.
-func (ix *Index) Remove(o Owner, tier kvstate.Tier, external []uint64) (unknown int) {
-	return len(external)
-}
-
-// Clear forgets o with all that it holds in every tier. Look-ups that begin after
-// it returns do not see it.
-func (ix *Index) Clear(o Owner) {}
 
 // BlockSize returns the number of tokens in a block, 0 if it is not known yet.
-func (ix *Index) BlockSize() int { return 0 }
+func (ix *Index) BlockSize() int { return int(ix.blockSize.Load()) }
 
 // SetBlockSize says how many tokens a block has. The first size stays: it returns
 // false for another one, and for a size below 1.
-func (ix *Index) SetBlockSize(n int) bool { return false }
+func (ix *Index) SetBlockSize(n int) bool {
+	return n >= 1 && (ix.blockSize.CompareAndSwap(0, int64(n)) || ix.blockSize.Load() == int64(n))
+}
 
 // Blocks returns the number of blocks that o holds, in whatever tier; a block in
 // two tiers counts once, orphans do not.
-func (ix *Index) Blocks(o Owner) int { return 0 }
+func (ix *Index) Blocks(o Owner) int {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	if own := ix.mu.owners[o.id()]; own != nil {
+		return own.names.n
+	}
+	return 0
+}
 
 // Len returns the number of (block, owner) pairs, without orphans.
-func (ix *Index) Len() int { return 0 }
+func (ix *Index) Len() int {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	return ix.mu.pairs
+}
