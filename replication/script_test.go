@@ -34,6 +34,7 @@ func TestNamedCases(t *testing.T) {
 					cluster: newCluster(t, setup{seed: 1, n: n, ttl: time.Duration(ttl) * time.Second, max: limit}),
 					leases:  make(map[string]*held), versions: make(map[string]replication.BindingEvent),
 				}
+				s.sent = s.capture
 				for line := range strings.Lines(d.Input) {
 					s.command(t, strings.Fields(line), &out)
 				}
@@ -46,6 +47,7 @@ func TestNamedCases(t *testing.T) {
 type scripted struct {
 	*cluster
 	leases   map[string]*held
+	wire     []string // see the command
 	versions map[string]replication.BindingEvent
 }
 
@@ -120,9 +122,41 @@ func (s *scripted) command(t *testing.T, f []string, out *strings.Builder) {
 			s.payload("v2", replication.AppendEvent(nil, &e))
 		}
 	case "garbage": // payloads that nobody can decode
-		for _, p := range [][]byte{nil, {0xdd, 0xff, 0xff, 0xff, 0xff}, {0xdf, 0xff, 0xff, 0xff, 0xff}, bytes.Repeat([]byte{0x91}, 100_000), make([]byte, replication.MaxPayload+1)} {
+		for _, p := range [][]byte{nil, {0xdd, 0xff, 0xff, 0xff, 0xff}, {0xdf, 0xff, 0xff, 0xff, 0xff}, {0xc6, 0xff, 0xff, 0xff, 0xff}, {0xd4}, bytes.Repeat([]byte{0x91}, 100_000), make([]byte, replication.MaxPayload+1)} {
 			s.payload("v2", p)
 			s.payload("sync", p)
+		}
+	case "fill": // fill REPLICA PREFIX N WORKER: N sessions, used once
+		for i := range num(3) {
+			h, err := s.open(at(1), fmt.Sprint(f[2], i), fleet.WorkerID(num(4)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.Release(affinity.Completed)
+		}
+	case "targets": // targets REPLICA PREFIX: how many of the sessions are where
+		targets := make(map[string]int)
+		for _, r := range at(1).records() {
+			if strings.HasPrefix(r.Session, f[2]) && r.Kind != affinity.EventUnpinned {
+				targets[r.Target.String()]++
+			}
+		}
+		fmt.Fprintf(out, "%s: %v\n", f[1], targets)
+	case "skew": // skew REPLICA DURATION: how far its clock is ahead
+		d, err := time.ParseDuration(f[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		at(1).skew = d
+	case "wire": // wire: who sent which binding since the last such command, made by whom
+		slices.Sort(s.wire)
+		for _, line := range slices.Compact(s.wire) {
+			fmt.Fprintf(out, "  %s\n", line)
+		}
+		s.wire = nil
+	case "peers": // peers REPLICA: what it knows of the others
+		for _, p := range at(1).core.Peers() {
+			fmt.Fprintf(out, "%s: peer %d differs in %d buckets, has converged %v\n", f[1], p.SenderID, p.Differing, !p.ConvergedSince.IsZero())
 		}
 	case "max": // max N: for replicas that start later
 		s.max = int(num(1))
@@ -152,6 +186,13 @@ func (s *scripted) command(t *testing.T, f []string, out *strings.Builder) {
 		fmt.Fprintf(out, "ready %v, timed out %v\n", ready, timedOut)
 	default:
 		t.Fatalf("unknown command %v", f)
+	}
+}
+
+// capture notes the bindings that replicas send.
+func (s *scripted) capture(from int, m replication.Message) {
+	if e, err := replication.DecodeEvent(m.Payload); err == nil && m.Topic == replication.TopicV2 {
+		s.wire = append(s.wire, fmt.Sprintf("%d sends %s -> %d, made by %d", from, e.SessionID, e.WorkerID, e.WriterID))
 	}
 }
 
