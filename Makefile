@@ -12,13 +12,14 @@ export ENVOY
 # The libzmq peer of the tests lives in the same virtual environment.
 export MOORING_PYTHON := $(VENV)/bin/python
 
-.PHONY: help demo build test test-long bench lint fmt clean
+.PHONY: help demo build test test-long bench bench-hit lint fmt clean
 
 help:
 	@echo 'make demo       (ARGS=--once ends by itself) conversations through a real Envoy to simulated workers, with a status page; Ctrl-C ends it'
 	@echo 'make test       everything that must pass: format, vet, staticcheck, all tests with the race detector'
 	@echo 'make test-long  the long fuzz runs and soaks on top'
 	@echo 'make bench      the benchmarks, benchstat-ready'
+	@echo 'make bench-hit  ways of choosing a worker compared: cached share and time to first token (ARGS="-seed 2")'
 	@echo 'make build      bin/extproc'
 
 build:
@@ -36,6 +37,9 @@ test-long: test
 
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
+
+bench-hit:
+	@go test -count 1 -v -run MooringKeeps ./internal/benchhit -args -whole $(ARGS) | grep -v '^=== '
 
 lint: $(BIN)/staticcheck $(BIN)/govulncheck
 	@.ci/lint
