@@ -13,20 +13,24 @@ import (
 
 // Figures are what a worker, or one of its ranks, said of its load.
 type Figures struct {
-	Running int       // requests that are being computed
-	Waiting int       // requests that wait for their turn
-	KVUse   float64   // share of the KV blocks that running requests hold, 0 to 1
-	At      time.Time // when it was said
+	Running  int       // requests that are being computed
+	Waiting  int       // requests that wait for their turn
+	KVUse    float64   // share of the KV blocks that running requests hold, 0 to 1
+	KVBlocks int       // how many KV blocks there are; 0: not told
+	At       time.Time // when it was said
 }
 
-// The metrics that Figures come from, as vLLM names them; the last is the name of
-// the releases before 0.10. Their label engine is the rank.
+// The metrics that Figures come from, as vLLM names them; metricKVUse09 is the name
+// of the releases before 0.10. Their label engine is the rank. The number of blocks
+// is a label of a metric that is always 1; without an engine it holds for each rank.
 const (
 	metricRunning = "vllm:num_requests_running"
 	metricWaiting = "vllm:num_requests_waiting"
 	metricKVUse   = "vllm:kv_cache_usage_perc"
 	metricKVUse09 = "vllm:gpu_cache_usage_perc"
+	metricConfig  = "vllm:cache_config_info"
 	labelEngine   = "engine"
+	labelBlocks   = "num_gpu_blocks"
 )
 
 // maxRanksRead bounds the ranks that a page of metrics can make us remember.
@@ -60,21 +64,45 @@ func readFigures(page io.Reader, at time.Time) ([]Figures, error) {
 			rank(m).KVUse = fraction(m)
 		}
 	}
+	for _, m := range families[metricConfig].GetMetric() {
+		setBlocks(ranks, m)
+	}
 	if len(ranks) == 0 {
 		return nil, fmt.Errorf("no %s, %s or %s among %d metrics", metricRunning, metricWaiting, metricKVUse, len(families))
 	}
 	return ranks, nil
 }
 
-func rankOf(m *dto.Metric) int {
-	for _, l := range m.GetLabel() {
-		if l.GetName() == labelEngine {
-			if n, err := strconv.Atoi(l.GetValue()); err == nil && n >= 0 && n < maxRanksRead {
-				return n
-			}
+// setBlocks notes the number of blocks that m tells, for its rank or for all.
+func setBlocks(ranks []Figures, m *dto.Metric) {
+	blocks, ok := number(m, labelBlocks)
+	if !ok {
+		return
+	}
+	rank, one := number(m, labelEngine)
+	for i := range ranks {
+		if !one || i == rank {
+			ranks[i].KVBlocks = blocks
 		}
 	}
+}
+
+func rankOf(m *dto.Metric) int {
+	if n, ok := number(m, labelEngine); ok && n < maxRanksRead {
+		return n
+	}
 	return 0
+}
+
+// number reads a label as a count.
+func number(m *dto.Metric, label string) (int, bool) {
+	for _, l := range m.GetLabel() {
+		if l.GetName() == label {
+			n, err := strconv.ParseUint(l.GetValue(), 10, 31)
+			return int(n), err == nil
+		}
+	}
+	return 0, false
 }
 
 // value reads a gauge, whether or not the page declares its type.
@@ -108,6 +136,7 @@ func together(ranks []Figures) Figures {
 	for _, r := range ranks {
 		sum.Running += r.Running
 		sum.Waiting += r.Waiting
+		sum.KVBlocks += r.KVBlocks
 		sum.KVUse = max(sum.KVUse, r.KVUse)
 	}
 	return sum

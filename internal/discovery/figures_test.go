@@ -17,6 +17,9 @@ vllm:num_requests_waiting{engine="1",model_name="m"} 7.0
 # TYPE vllm:kv_cache_usage_perc gauge
 vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.25
 vllm:kv_cache_usage_perc{engine="1",model_name="m"} 0.5
+# TYPE vllm:cache_config_info gauge
+vllm:cache_config_info{block_size="16",engine="0",num_gpu_blocks="4096"} 1.0
+vllm:cache_config_info{block_size="16",engine="1",num_gpu_blocks="2048"} 1.0
 # TYPE process_open_fds gauge
 process_open_fds 41
 `
@@ -24,8 +27,10 @@ process_open_fds 41
 		name, page string
 		want       []Figures
 	}{
-		{"two ranks", two, []Figures{{Running: 3, KVUse: 0.25}, {Running: 1, Waiting: 7, KVUse: 0.5}}},
+		{"two ranks", two, []Figures{{Running: 3, KVUse: 0.25, KVBlocks: 4096}, {Running: 1, Waiting: 7, KVUse: 0.5, KVBlocks: 2048}}},
 		{"without types and labels", "vllm:num_requests_running 2\nvllm:num_requests_waiting 1\n", []Figures{{Running: 2, Waiting: 1}}},
+		{"blocks of all ranks", "vllm:num_requests_running 2\nvllm:cache_config_info{num_gpu_blocks=\"99\"} 1\n", []Figures{{Running: 2, KVBlocks: 99}}},
+		{"blocks that are no number", "vllm:num_requests_running 2\nvllm:cache_config_info{num_gpu_blocks=\"None\"} 1\n", []Figures{{Running: 2}}},
 		{"an older name", "vllm:gpu_cache_usage_perc 0.75\n", []Figures{{KVUse: 0.75}}},
 		{"nonsense values", "vllm:num_requests_running NaN\nvllm:num_requests_waiting -4\nvllm:kv_cache_usage_perc +Inf\n", []Figures{{KVUse: 1}}},
 		{"a huge value", "vllm:num_requests_waiting 1e300\n", []Figures{{Waiting: 1 << 20}}},
@@ -58,8 +63,8 @@ process_open_fds 41
 }
 
 func TestFiguresOfAWorkerAreThoseOfItsRanks(t *testing.T) {
-	got := together([]Figures{{Running: 3, Waiting: 1, KVUse: 0.25}, {Running: 1, Waiting: 7, KVUse: 0.5}})
-	if want := (Figures{Running: 4, Waiting: 8, KVUse: 0.5}); got != want {
+	got := together([]Figures{{Running: 3, Waiting: 1, KVUse: 0.25, KVBlocks: 100}, {Running: 1, Waiting: 7, KVUse: 0.5, KVBlocks: 50}})
+	if want := (Figures{Running: 4, Waiting: 8, KVUse: 0.5, KVBlocks: 150}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
