@@ -19,6 +19,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"mooring/affinity"
+	"mooring/internal/admin"
 	"mooring/internal/fleet"
 )
 
@@ -29,6 +30,7 @@ import (
 //	advance by=DURATION
 //	state worker=ID state=STATE            a worker changes its state
 //	unready reason=TEXT
+//	peers                                  two: one in step, one never reached
 //	request [local=ADDR]                   input: METHOD PATH, header lines, an empty line, a body
 func TestAPI(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/api/*")
@@ -65,6 +67,15 @@ func (r *replica) command(t *testing.T, d *datadriven.TestData) string {
 		r.setState(arg("worker"), arg("state"))
 	case "unready":
 		r.ready.Ready, r.ready.Reasons, r.ready.Warnings = false, []string{arg("reason")}, []string{"a warning"}
+	case "peers":
+		r.peers = []admin.Peer{
+			{
+				Endpoint: "tcp://10.0.0.2:9092", ReplicaID: 1<<64 - 2, Connected: true, Heard: true, LastHeard: 1500 * time.Millisecond,
+				Holes: 1<<64 - 1, ConvergedSince: time.Now(),
+			},
+			{Endpoint: "tcp://peer.example:9092"},
+		}
+		r.ready.Replication = "digest"
 	case "request":
 		local := "127.0.0.1:9090"
 		d.MaybeScanArgs(t, "local", &local)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mooring/affinity"
+	"mooring/internal/admin"
 )
 
 // render opens a page in a real browser, lets its script run for three seconds of
@@ -48,6 +49,10 @@ func TestPageInABrowser(t *testing.T) {
 	const hostile = `<img src=x onerror="document.title='owned'">`
 	r := newReplica(t, smallFleet(), affinity.Config{})
 	r.ready.Warnings = []string{"a warning <b>"}
+	r.peers = []admin.Peer{
+		{Endpoint: "tcp://10.0.0.2:9092", ReplicaID: 1<<64 - 2, Connected: true, Heard: true, ConvergedSince: time.Now()},
+		{Endpoint: "tcp://peer.example:9092"},
+	}
 	r.route(llama, "default", "alpha")
 	r.route(llama, "default", hostile)
 	r.release(hostile)
@@ -60,7 +65,7 @@ func TestPageInABrowser(t *testing.T) {
 		`data-state="ready">Ready<`, "<title>Ready · Mooring</title>",
 		">10.0.0.7:8000<", ">[fd00::8]:8000<", ">18446744073709551557<", ">vllm-0:8000 <", "sql-lora (adapter)", ">unhealthy<",
 		">alpha<", `>&lt;img src=x onerror="document.title='owned'"&gt;<`, "1 to 2 of 2",
-		">a warning &lt;b&gt;<", "replica 18446744073709551533 · v1.2.3", ">new</code>",
+		">a warning &lt;b&gt;<", ">18446744073709551614</button>", ">in step<", ">tcp://peer.example:9092<", ">not connected<", "replica 18446744073709551533 · v1.2.3", ">new</code>",
 	} {
 		if !strings.Contains(document, want) {
 			t.Errorf("the page lacks %s", want)

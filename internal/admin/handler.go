@@ -27,6 +27,9 @@ type Config struct {
 	// Ready tells whether this replica takes requests. It must be quick and safe
 	// for concurrent use.
 	Ready func() Readiness
+	// Peers tells what is known of the configured peers, in their order. It must
+	// be quick and safe for concurrent use. Nil: there are none.
+	Peers func() []Peer
 	// Gatherer has what /metrics shows.
 	Gatherer prometheus.Gatherer
 	// Registerer gets this package's own metric. Nil: it is not registered.
@@ -47,6 +50,10 @@ type Readiness struct {
 	Ready    bool     `json:"ready"`
 	Reasons  []string `json:"reasons"`  // why it is not ready
 	Warnings []string `json:"warnings"` // what deserves a look although it works
+
+	// Replication says how the replica came to its peers' bindings: off, alone (no
+	// peers), joining, digest (peers answered and were repaired) or timeout.
+	Replication string `json:"replication,omitzero"`
 }
 
 // Handler returns the admin API and page. It may be called concurrently.
@@ -67,6 +74,7 @@ func Handler(cfg Config) http.Handler {
 		"/readyz":      {http.MethodGet: s.getReady},
 		"/metrics":     {http.MethodGet: func(w http.ResponseWriter, r *http.Request) error { metrics.ServeHTTP(w, r); return nil }},
 		"/v1/workers":  {http.MethodGet: s.getWorkers},
+		"/v1/peers":    {http.MethodGet: s.getPeers},
 		"/v1/sessions": {http.MethodGet: s.listSessions},
 	}
 	s.session = resource{http.MethodGet: s.getSession, http.MethodPut: s.putSession, http.MethodDelete: s.deleteSession}

@@ -26,6 +26,7 @@ type replica struct {
 	sessions *affinity.Resolver
 	router   *routing.Router
 	ready    admin.Readiness
+	peers    []admin.Peer
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec
 	log      bytes.Buffer
@@ -67,6 +68,7 @@ func newReplica(t *testing.T, workers []fleet.Worker, session affinity.Config) *
 	r.registry.MustRegister(r.requests)
 	r.handler = admin.Handler(admin.Config{
 		Fleet: r.live, Sessions: r.sessions, Router: r.router, Ready: func() admin.Readiness { return r.ready },
+		Peers:    func() []admin.Peer { return r.peers },
 		Gatherer: r.registry, Registerer: r.registry, Host: "mooring.internal", ReplicaID: replicaID, Version: "v1.2.3", Logger: logger,
 	})
 	return r

@@ -27,6 +27,8 @@ var (
 	scriptHarbour string
 	//go:embed page/workers.js
 	scriptWorkers string
+	//go:embed page/peers.js
+	scriptPeers string
 	//go:embed page/requests.js
 	scriptRequests string
 	//go:embed page/sessions.js
@@ -47,7 +49,7 @@ type page struct {
 // client or a worker named itself can only ever be shown.
 func assemblePage() page {
 	script := "\n" + strings.Join([]string{
-		scriptText, scriptDOM, scriptMetrics, scriptStatus, scriptHarbour, scriptWorkers, scriptRequests, scriptSessions, scriptLive,
+		scriptText, scriptDOM, scriptMetrics, scriptStatus, scriptHarbour, scriptWorkers, scriptPeers, scriptRequests, scriptSessions, scriptLive,
 	}, "\n")
 	return page{
 		body: strings.NewReplacer("/*style*/", pageStyle, "/*script*/", script).Replace(pageHTML),
