@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 	"internal/admin":              {"routing", "affinity", "internal/fleet"},
 	"cmd/extproc": {
 		"extproc", "envoy", "routing", "affinity", "internal/fleet", "internal/discovery", "internal/admin", "internal/config",
-		"internal/simworker", "internal/envoyproc",
+		"internal/simworker", "internal/envoyproc", "replication",
 	},
 	"e2e": {},
 }

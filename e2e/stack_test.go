@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -42,6 +43,7 @@ type stackConfig struct {
 	models      []string // one worker for each; nil: three of "sim"
 	workerFlags []string
 	yaml        string // further top-level keys of the configuration, as text
+	replication string // the value of its replication key; "": a mesh on a free port, with no peers
 	envoyYAML   string // further keys under envoy:
 
 	env           []string                            // added to the replica's environment
@@ -59,8 +61,11 @@ func newStack(t *testing.T, cfg stackConfig) *stack {
 		s.startWorker(model, cfg.workerFlags...)
 	}
 	s.writeWorkers()
+	// Tests run beside each other: the default mesh port would be taken.
+	mesh := cmp.Or(cfg.replication, `{listen: "tcp://127.0.0.1:0"}`)
 	s.write("mooring.yaml", fmt.Sprintf(`
 listen: {extproc: "unix://%s", admin: "127.0.0.1:0"}
+replication: %s
 workers:
   file: workers.yaml
   health: {path: /health, interval: 200ms, timeout: 5s, unhealthy_after: 2, healthy_after: 2}
@@ -68,7 +73,7 @@ workers:
 envoy:
   listener: 127.0.0.1:0
 %s
-%s`, filepath.Join(s.dir, "extproc.sock"), indent(cfg.envoyYAML), cfg.yaml))
+%s`, filepath.Join(s.dir, "extproc.sock"), mesh, indent(cfg.envoyYAML), cfg.yaml))
 	s.startReplica()
 	s.startEnvoy()
 	return s

@@ -34,10 +34,11 @@ func demoCommand() *cobra.Command {
 	var once bool
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "See it work: workers, Mooring and a real Envoy on this machine, with nothing configured",
-		Long: `Starts three simulated workers, one Mooring and a real Envoy with two listeners, all on
-loopback, and drives a dozen conversations of four turns through both listeners in turn.
-It prints a line for each request: where it went, why, and how many blocks of its prompt
+		Short: "See it work: workers, two Moorings and a real Envoy on this machine, with nothing configured",
+		Long: `Starts three simulated workers, two Mooring replicas that replicate their bindings to each
+other, and a real Envoy with a listener for each replica, all on loopback. It drives a dozen
+conversations of four turns, each turn through the other listener, and so the other replica,
+than the one before. It prints a line for each request: where it went, why, and how many blocks of its prompt
 that worker had in its KV cache. Then it stays up with a status page until Ctrl-C.
 
 The Envoy binary is $ENVOY, or envoy on PATH, or the one that make demo installs.`,
@@ -66,22 +67,16 @@ func demo(ctx context.Context, out io.Writer, once bool) (err error) {
 		err = errors.Join(err, g.Wait())
 	}()
 
-	fmt.Fprintf(out, "starting %d workers, one Mooring, and Envoy with two listeners\n", demoWorkers)
+	fmt.Fprintf(out, "starting %d workers, two Mooring replicas, and Envoy with a listener for each\n", demoWorkers)
 	workers, err := startDemoWorkers(stage, g)
 	if err != nil {
 		return err
 	}
-	r, err := newReplica(demoConfig(dir, workers), "", slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	replicas, err := startDemoReplicas(stage, g, dir, workers)
 	if err != nil {
 		return err
 	}
-	g.Go(func() error { return r.run(stage) })
-	select {
-	case <-r.ready:
-	case <-stage.Done():
-		return context.Cause(stage)
-	}
-	proxy, err := startDemoEnvoy(stage, r.config.Load())
+	proxy, err := startDemoEnvoy(stage, replicas)
 	if err != nil {
 		return err
 	}
@@ -99,18 +94,18 @@ func demo(ctx context.Context, out io.Writer, once bool) (err error) {
 		return errors.Join(err, moved)
 	}
 	fmt.Fprintf(out, `
-status page  http://%s/
+status pages http://%s/ and http://%s/
 listener a   http://%s
 listener b   http://%s
 try it       curl -s -H 'x-session-id: mine' -H 'content-type: application/json' http://%s/v1/chat/completions \
                -d '{"model":"%s","messages":[{"role":"user","content":"hello"}]}' -D -
 Ctrl-C ends it
-`, r.adminListener.Addr(), listeners[0], listeners[1], listeners[0], demoModel)
+`, replicas[0].adminListener.Addr(), replicas[1].adminListener.Addr(), listeners[0], listeners[1], listeners[0], demoModel)
 	<-stage.Done()
 	return moved
 }
 
-// demoListeners returns the names of Envoy's listeners.
+// demoListeners returns the names of Envoy's listeners, each with a replica.
 func demoListeners() []string { return []string{"a", "b"} }
 
 func startDemoWorkers(ctx context.Context, g *errgroup.Group) ([]config.WorkerSpec, error) {
@@ -135,31 +130,69 @@ func startDemoWorkers(ctx context.Context, g *errgroup.Group) ([]config.WorkerSp
 	return specs, nil
 }
 
-// demoConfig is what a person would write to put Mooring between an Envoy and
+// startDemoReplicas starts a replica for each listener, and returns when they are
+// ready and hear one another.
+func startDemoReplicas(ctx context.Context, g *errgroup.Group, dir string, workers []config.WorkerSpec) ([]*replica, error) {
+	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	var replicas []*replica
+	var endpoints []string
+	for _, name := range demoListeners() {
+		r, err := newReplica(demoConfig(dir, name, workers), "", logger)
+		if err != nil {
+			for _, before := range replicas {
+				before.close()
+			}
+			return nil, err
+		}
+		replicas, endpoints = append(replicas, r), append(endpoints, r.mesh.endpoint())
+	}
+	for _, r := range replicas {
+		if err := r.mesh.transport.SetPeers(endpoints); err != nil {
+			return nil, err // cannot be: they are bound
+		}
+		g.Go(func() error { return r.run(ctx) })
+	}
+	for _, r := range replicas {
+		select {
+		case <-r.ready:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return replicas, nil
+}
+
+// demoConfig is what a person would write to put a replica between an Envoy and
 // workers on one machine, but for the ports, which are free ones.
-func demoConfig(dir string, workers []config.WorkerSpec) *config.Config {
+func demoConfig(dir, name string, workers []config.WorkerSpec) *config.Config {
 	cfg := config.Default()
-	cfg.Listen.ExtProc = "unix://" + filepath.Join(dir, "extproc.sock")
+	cfg.Listen.ExtProc = "unix://" + filepath.Join(dir, name+".sock")
+	cfg.Replication.Listen = "tcp://127.0.0.1:0"
 	cfg.Listen.Admin = "127.0.0.1:0"
 	cfg.Session.Expose = true
 	cfg.Workers.Static = workers
 	cfg.Workers.Health.Interval = 500 * time.Millisecond
 	cfg.Envoy.Listener = "127.0.0.1:0"
-	cfg.Envoy.EndpointsFile = filepath.Join(dir, config.DefaultEndpointsFile)
+	cfg.Envoy.EndpointsFile = filepath.Join(dir, name, config.DefaultEndpointsFile)
 	cfg.Shutdown.Drain = 2 * time.Second
 	return cfg
 }
 
-func startDemoEnvoy(ctx context.Context, cfg *config.Config) (*envoyproc.Process, error) {
-	generated, err := envoyConfig(cfg)
+// startDemoEnvoy starts an Envoy with a listener for each replica. The workers'
+// endpoints are those of the first: all replicas have the same.
+func startDemoEnvoy(ctx context.Context, replicas []*replica) (*envoyproc.Process, error) {
+	generated, err := envoyConfig(replicas[0].config.Load())
 	if err != nil {
 		return nil, err
 	}
-	one := generated.Listeners[0]
 	generated.Listeners = nil
-	for _, name := range demoListeners() {
-		one.Name = name
-		generated.Listeners = append(generated.Listeners, one)
+	for i, name := range demoListeners() {
+		one, err := envoyConfig(replicas[i].config.Load())
+		if err != nil {
+			return nil, err
+		}
+		one.Listeners[0].Name = name
+		generated.Listeners = append(generated.Listeners, one.Listeners[0])
 	}
 	generated.AdminAddress = "127.0.0.1:0"
 	bootstrap, err := envoy.BootstrapYAML(generated)

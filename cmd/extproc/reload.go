@@ -93,17 +93,22 @@ func (r *replica) reload() {
 	r.config.Store(fresh)
 	r.discovery.SetHealth(healthConfig(fresh))
 	r.discovery.Update(sourceStatic, workerSpecs(fresh.Workers.Static))
+	if r.mesh != nil {
+		if err := r.mesh.transport.SetPeers(fresh.Replication.Peers); err != nil {
+			r.logger.Error("the peers stay as they are", "error", err)
+		}
+	}
 	if len(waiting) > 0 {
 		r.logger.Warn("these changed keys take effect after a restart", "keys", strings.Join(waiting, ", "))
 	}
 	if !sameLiveKeys(old, fresh) {
-		r.logger.Info("configuration reloaded", "static_workers", len(fresh.Workers.Static))
+		r.logger.Info("configuration reloaded", "static_workers", len(fresh.Workers.Static), "peers", len(fresh.Replication.Peers))
 	}
 }
 
 // sameLiveKeys reports whether a reload changed nothing that is in force.
 func sameLiveKeys(old, fresh *config.Config) bool {
-	return old.Workers.Health == fresh.Workers.Health &&
+	return old.Workers.Health == fresh.Workers.Health && slices.Equal(old.Replication.Peers, fresh.Replication.Peers) &&
 		slices.EqualFunc(old.Workers.Static, fresh.Workers.Static, config.WorkerSpec.Equal)
 }
 

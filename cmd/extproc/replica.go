@@ -25,6 +25,8 @@ import (
 	"mooring/internal/admin"
 	"mooring/internal/config"
 	"mooring/internal/discovery"
+	"mooring/internal/fleet"
+	"mooring/replication"
 	"mooring/routing"
 )
 
@@ -46,6 +48,8 @@ type replica struct {
 	grpc      *grpc.Server
 	sessions  *affinity.Resolver
 	router    *routing.Router
+	mesh      *mesh // nil: bindings are not replicated
+	vigil     *vigil
 	flush     func() error // of the spans that have not left yet
 
 	extprocListener, adminListener net.Listener
@@ -62,7 +66,7 @@ func newReplica(cfg *config.Config, configPath string, logger *slog.Logger) (*re
 	if err != nil {
 		return nil, err
 	}
-	r := &replica{id: id, configPath: configPath, logger: logger, registry: newRegistry(), ready: make(chan struct{})}
+	r := &replica{id: id, configPath: configPath, logger: logger, registry: newRegistry(), vigil: newVigil(), ready: make(chan struct{})}
 	r.config.Store(cfg)
 	if err := r.build(cfg); err != nil {
 		return nil, err
@@ -74,6 +78,14 @@ func newReplica(cfg *config.Config, configPath string, logger *slog.Logger) (*re
 		r.extprocListener.Close()
 		return nil, err
 	}
+	if cfg.Replication.Listen == "" {
+		return r, nil
+	}
+	ended := func(e replication.End) { r.filter.EndFromElsewhere(extproc.RemoteEnd(e)) }
+	if r.mesh, err = newMesh(cfg, id, r.sessions, ended, logger, r.registry); err != nil {
+		r.close()
+		return nil, err
+	}
 	return r, nil
 }
 
@@ -83,7 +95,11 @@ func (r *replica) build(cfg *config.Config) error {
 		return err
 	}
 	var err error
-	if r.sessions, err = affinity.NewResolver(r.discovery.Live(), affinityConfig(cfg, r.id, r.logger, r.registry)); err != nil {
+	sessionConfig := affinityConfig(cfg, r.id, r.logger, r.registry)
+	if cfg.Replication.Listen != "" {
+		sessionConfig.Publish = func(p fleet.Partition, e affinity.Event) { r.mesh.core.Local(p, e) }
+	}
+	if r.sessions, err = affinity.NewResolver(r.discovery.Live(), sessionConfig); err != nil {
 		return fmt.Errorf("session: %w", err)
 	}
 	r.router = routing.NewRouter(r.discovery.Live(), r.sessions, routingConfig(cfg))
@@ -94,6 +110,10 @@ func (r *replica) build(cfg *config.Config) error {
 	r.flush = flush
 	filterConfig := extprocConfig(cfg, r.id, tracing, r.logger, r.registry)
 	filterConfig.ConnectFailed = r.discovery.ConnectFailed
+	if cfg.Replication.Listen != "" {
+		filterConfig.Elsewhere = func(e extproc.RemoteEnd) bool { return r.mesh.endElsewhere(e) }
+		filterConfig.Awake = func() bool { return r.vigil.awake() || r.mesh.alone() }
+	}
 	if r.filter, err = extproc.New(r.router, filterConfig); err != nil {
 		return fmt.Errorf("listen.extproc: %w", err)
 	}
@@ -138,7 +158,15 @@ func (r *replica) run(ctx context.Context) error {
 	g.Go(func() error { return r.watch(parts) })
 	g.Go(func() error { return r.grpc.Serve(r.filter.Listener(r.extprocListener)) })
 	g.Go(func() error { return admin.Serve(parts, r.adminListener, r.adminHandler()) })
-	g.Go(func() error { r.becomeReady(parts); return nil })
+	if r.mesh != nil {
+		g.Go(func() error { return r.mesh.run(parts) })
+	}
+	g.Go(func() error {
+		if r.becomeReady(parts) && r.mesh != nil {
+			r.vigil.run(parts, r.wake)
+		}
+		return nil
+	})
 	g.Go(func() error {
 		select {
 		case <-ctx.Done():
@@ -164,23 +192,53 @@ func (r *replica) run(ctx context.Context) error {
 func (r *replica) close() {
 	r.extprocListener.Close()
 	r.adminListener.Close()
+	if r.mesh != nil {
+		r.mesh.transport.Close()
+	}
 }
 
 // becomeReady waits for the first round of probes: before it, nobody would be
-// schedulable, and sessions would be refused for no reason.
-func (r *replica) becomeReady(ctx context.Context) {
+// schedulable, and sessions would be refused for no reason. And for the peers'
+// bindings: without them, their sessions would be bound anew. It reports false
+// if ctx ended before.
+func (r *replica) becomeReady(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
-		return
+		return false
 	case <-r.discovery.Settled():
 	}
+	meshEndpoint := ""
+	if r.mesh != nil {
+		if r.mesh.join(ctx) != nil {
+			return false
+		}
+		meshEndpoint = r.mesh.endpoint()
+	}
+	// From here on the vigil's ticks count.
+	r.vigil.last.Store(int64(time.Since(r.vigil.epoch)))
 	r.filter.SetReady(true)
 	close(r.ready)
 	r.logger.Info("ready",
 		"extproc", r.extprocListener.Addr().String(),
 		"admin", r.adminListener.Addr().String(),
+		"mesh", meshEndpoint,
 		"replica", fmt.Sprint(r.id),
 		"workers", len(r.discovery.Live().View().Workers()))
+	return true
+}
+
+// wake brings up to date what the replica missed while its process was stopped.
+func (r *replica) wake(ctx context.Context) {
+	if r.mesh.alone() {
+		return
+	}
+	r.logger.Warn("the process was stopped; joining its peers again before it serves")
+	r.filter.SetReady(false)
+	if r.mesh.rejoin(ctx) != nil {
+		return // the end
+	}
+	r.filter.SetReady(true)
+	r.logger.Info("ready again", "by", r.mesh.state())
 }
 
 // drain ends the service without cutting anything that ends within limit.
@@ -198,28 +256,60 @@ func (r *replica) drain(limit time.Duration) {
 }
 
 func (r *replica) readiness() admin.Readiness {
-	state := admin.Readiness{Ready: true, Warnings: r.filter.Warnings()}
+	state := admin.Readiness{Ready: true, Warnings: r.filter.Warnings(), Replication: "off"}
+	select {
+	case <-r.discovery.Settled():
+	default:
+		state.Reasons = append(state.Reasons, "starting: the workers' first probes are not through")
+	}
+	if r.mesh != nil {
+		state.Replication = r.mesh.state()
+		state.Warnings = append(state.Warnings, r.mesh.warnings()...)
+		state.Reasons = append(state.Reasons, r.notJoined()...)
+	}
 	select {
 	case <-r.ready:
 	default:
 		state.Ready = false
-		state.Reasons = append(state.Reasons, "starting: the workers' first probes are not through")
 	}
 	if r.drains.Load() {
-		state.Ready = false
 		state.Reasons = append(state.Reasons, "draining: the process was told to stop")
 	}
 	if len(r.discovery.Live().View().Workers()) == 0 {
 		state.Warnings = append(state.Warnings, "no worker is configured: see workers.static and workers.file")
 	}
+	state.Ready = state.Ready && len(state.Reasons) == 0
 	return state
+}
+
+// notJoined says why the replica may not know what its peers know.
+func (r *replica) notJoined() []string {
+	select {
+	case <-r.ready:
+	default:
+		if r.mesh.state() == replication.Joining.String() {
+			return []string{"joining: the peers' bindings are not here yet"}
+		}
+		return nil
+	}
+	if !r.vigil.awake() && !r.mesh.alone() || r.mesh.rejoining.Load() {
+		return []string{"joining again: the process was stopped, and may have missed bindings"}
+	}
+	return nil
 }
 
 func (r *replica) adminHandler() http.Handler {
 	return admin.Handler(admin.Config{
-		Fleet: r.discovery.Live(), Sessions: r.sessions, Router: r.router, Ready: r.readiness,
+		Fleet: r.discovery.Live(), Sessions: r.sessions, Router: r.router, Ready: r.readiness, Peers: r.peers,
 		Gatherer: r.registry, Registerer: r.registry, Host: r.adminHost(), ReplicaID: r.id, Version: version(), Logger: r.logger,
 	})
+}
+
+func (r *replica) peers() []admin.Peer {
+	if r.mesh == nil {
+		return nil
+	}
+	return r.mesh.peers()
 }
 
 // adminHost returns the name under which the admin API was configured to listen.

@@ -17,8 +17,8 @@ func serveCommand() *cobra.Command {
 		Long: `Runs the filter until SIGTERM or Ctrl-C, then drains: readiness drops first, running
 requests finish, and what is left after shutdown.drain is cut.
 
-Workers and their health settings are put in force while it runs, when FILE or the
-workers file changes or on SIGHUP. A bad new file is refused and logged; the old one
+Workers, their health settings and the replication peers are put in force while it
+runs, when FILE or the workers file changes or on SIGHUP. A bad new file is refused and logged; the old one
 stays in force. The log line "ready" carries every bound address.`,
 		Example: "  extproc serve --config mooring.yaml",
 		Args:    arguments(),

@@ -13,7 +13,6 @@ import (
 func withoutEffect() []string {
 	return []string{
 		"workers.metrics.",
-		"replication.",
 		"kvstate.",
 		"routing.",
 	}
@@ -36,7 +35,7 @@ type workerKey struct {
 // restartOnly reports whether a change of the key is taken up only by a
 // restart.
 func restartOnly(path string) bool {
-	return path != "workers.static" && !strings.HasPrefix(path, "workers.health.")
+	return path != "workers.static" && path != "replication.peers" && !strings.HasPrefix(path, "workers.health.")
 }
 
 // WithoutEffect names the keys that the file sets and this release does not use
@@ -56,6 +55,12 @@ func (c *Config) WithoutEffect() []Problem {
 		}
 		ps = append(ps, c.problem(at, fmt.Sprintf("waiting %s ends early, at request.deadline %s; raise the deadline to wait longer",
 			spell(c.Session.WaitFor), spell(c.Request.Deadline))))
+	}
+	if !slices.Contains(c.Replication.Publish, TopicV2) {
+		ps = append(ps, c.problem("replication.publish", "v2 is published whether it is listed or not"))
+	}
+	if c.Replication.Listen == "" && len(c.Replication.Peers) > 0 {
+		ps = append(ps, c.problem("replication.peers", "have no effect without replication.listen"))
 	}
 	slices.SortFunc(ps, func(a, b Problem) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Text, b.Text)) })
 	return ps
@@ -77,9 +82,9 @@ func WorkersWithoutEffect(workers []WorkerSpec) []Problem {
 }
 
 // NeedRestart names the keys whose values differ between two configurations
-// and are read only at the start, in the order of the file. The static workers
-// and how workers are probed change live; so does what the workers file holds,
-// but not which file that is.
+// and are read only at the start, in the order of the file. The static workers,
+// how workers are probed and the peers change live; so does what the workers
+// file holds, but not which file that is.
 func NeedRestart(old, new *Config) []string {
 	var paths []string
 	for _, k := range fileSchema().keys {

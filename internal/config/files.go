@@ -19,6 +19,7 @@ func (c *Config) CheckFiles() error {
 	refuse("listen.tls.cert_file", c.Listen.TLS.unusable())
 	refuse("listen.tls.client_ca_file", unreadable(c.Listen.TLS.ClientCAFile))
 	refuse("workers.file", unreadable(c.Workers.File))
+	refuse("replication.key_file", unreadable(c.Replication.KeyFile))
 	if c.Envoy.Attachment == AttachOverrideHost {
 		refuse("envoy.endpoints_file", directory(c.Envoy.EndpointsFile))
 	}
