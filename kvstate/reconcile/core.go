@@ -24,7 +24,7 @@ type core struct {
 	left    map[fleet.Partition]bool          // partitions that an owner left
 
 	agenda  agenda
-	touched map[*owner]bool
+	touched []*owner
 	calls   map[uint64]*owner // questions that are out
 	lastID  uint64            // of calls and streams
 	out     effects
@@ -51,7 +51,6 @@ func newCore(view *fleet.View, statusPeriod, grace time.Duration) *core {
 		fillers: make(map[kvstate.Worker]*owner),
 		users:   make(map[fleet.Partition]int),
 		left:    make(map[fleet.Partition]bool),
-		touched: make(map[*owner]bool),
 		calls:   make(map[uint64]*owner),
 	}
 }
@@ -71,7 +70,12 @@ func (c *core) owner(id kvstate.CacheOwnerID) *owner {
 }
 
 // touch has an owner looked at by the next settle.
-func (c *core) touch(o *owner) { c.touched[o] = true }
+func (c *core) touch(o *owner) {
+	if !o.touched {
+		o.touched = true
+		c.touched = append(c.touched, o)
+	}
+}
 
 func (c *core) nextID() uint64 {
 	c.lastID++
@@ -146,12 +150,12 @@ func (c *core) settle(now time.Time) (effects, time.Time) {
 		c.agenda.schedule(o, time.Time{})
 		c.touch(o)
 	}
-	for len(c.touched) > 0 { // letting one owner's worker go can touch another
-		for o := range c.touched {
-			delete(c.touched, o)
-			c.look(o, now)
-		}
+	for i := 0; i < len(c.touched); i++ { // a look at one owner can touch another
+		o := c.touched[i]
+		c.touched[i], o.touched = nil, false
+		c.look(o, now)
 	}
+	c.touched = c.touched[:0]
 	out := c.out
 	out.unused = c.unused()
 	c.out = effects{}

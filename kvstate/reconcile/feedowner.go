@@ -38,9 +38,12 @@ func (c *core) feedStarts(id kvstate.CacheOwnerID, w kvstate.Worker, p fleet.Par
 	return true
 }
 
-// feedSays replaces what was known of a feed's owner.
+// feedSays replaces what was known of a feed's owner. One that stops says nothing.
 func (c *core) feedSays(id kvstate.CacheOwnerID, t testimony) {
-	o := c.owner(id)
+	o := c.owners[id]
+	if o == nil || !o.fed || o.leaving {
+		return
+	}
 	c.dropTestimony(o)
 	if t.source != nil {
 		o.sources[recordKey{configuration, 0}] = *t.source
@@ -67,6 +70,7 @@ func (c *core) dropTestimony(o *owner) {
 func (c *core) feedStops(id kvstate.CacheOwnerID) {
 	o := c.owner(id)
 	c.dropTestimony(o)
+	o.leaving = true
 	c.touch(o)
 }
 
@@ -74,6 +78,6 @@ func (c *core) feedStops(id kvstate.CacheOwnerID) {
 func (c *core) feedEnded(id kvstate.CacheOwnerID) {
 	o := c.owner(id)
 	c.forget(o)
-	o.fed = false
+	o.fed, o.leaving = false, false
 	c.touch(o)
 }

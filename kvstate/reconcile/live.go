@@ -14,6 +14,7 @@ func (c *core) heard(now time.Time, id kvstate.CacheOwnerID, stream uint64, even
 	if o == nil || o.talk.stream != stream {
 		return
 	}
+	o.talk.streamProblem = nil
 	follows := o.follows()
 	for _, e := range events {
 		o.talk.newest = max(o.talk.newest, e.EventID)
@@ -53,6 +54,14 @@ func (c *core) streaming(id kvstate.CacheOwnerID, stream uint64, connected bool)
 		o.talk.statusAt, o.talk.statusPause = time.Time{}, pause{}
 	}
 	c.touch(o)
+}
+
+// garbled takes that something in an owner's stream could not be read. What it was
+// is missing like anything that got lost.
+func (c *core) garbled(id kvstate.CacheOwnerID, stream uint64, err error) {
+	if o := c.owners[id]; o != nil && o.talk.stream == stream {
+		o.talk.streamProblem = fmt.Errorf("live events: %w", err)
+	}
 }
 
 // drain applies the waiting events that follow the cursor. If some before them are

@@ -25,12 +25,15 @@ type owner struct {
 	since      time.Time          // when its state, reason and worker came to be
 	problem    error              // what is wrong with the agent or its state, for people; nil: nothing
 
-	fed   bool  // a feed in this process writes its blocks and pushes status and receipt
-	agent agent // whom its state comes from, unless fed
-	held  held
-	until time.Time // when what is held is cleared, since its publisher was replaced; zero: not
-	talk  talk
-	tail  tail
+	leaving bool  // the feed stops
+	fed     bool  // a feed in this process writes its blocks and pushes status and receipt
+	agent   agent // whom its state comes from, unless fed
+	held    held
+	until   time.Time // when what is held is cleared, since its publisher was replaced; zero: not
+	talk    talk
+	tail    tail
+
+	touched bool // settle is to look at it
 
 	due  time.Time // when to look again; zero: when something happens
 	slot int       // place in the agenda, -1: none

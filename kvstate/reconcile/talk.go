@@ -28,6 +28,7 @@ type talk struct {
 
 	statusProblem error // why there is no status; nil: there is, or it is on its way
 	problem       error // of the last recovery; nil: none
+	streamProblem error // with what came last on the stream; nil: none
 
 	restoring uint64                   // the recovery whose state goes into the index now
 	stale     bool                     // nobody waits for its outcome any more
@@ -93,8 +94,10 @@ func (o *owner) why() error {
 		return o.problem
 	case o.talk.statusProblem != nil:
 		return o.talk.statusProblem
-	default:
+	case o.talk.problem != nil:
 		return o.talk.problem
+	default:
+		return o.talk.streamProblem
 	}
 }
 
@@ -121,8 +124,10 @@ func (c *core) listen(o *owner, endpoint string) {
 
 // ask asks o's agent what is to be known, and schedules what is not due yet.
 func (c *core) ask(o *owner, now time.Time) {
-	if o.agent.target.Transport.Kind != kvstate.HTTP {
+	if o.until.After(now) { // else the restore that delays it wakes o
 		c.wake(o, o.until)
+	}
+	if o.agent.target.Transport.Kind != kvstate.HTTP {
 		return
 	}
 	c.scheduleStatus(o, now)
@@ -130,7 +135,6 @@ func (c *core) ask(o *owner, now time.Time) {
 	if o.talk.recovery != 0 && (!one || o.talk.about != engineOf(&a)) {
 		c.drop(&o.talk.recovery)
 	}
-	c.wake(o, o.until)
 	if o.talk.status == 0 {
 		at := o.talk.statusAt
 		if o.talk.statusPause.until.After(at) {
@@ -154,9 +158,9 @@ func (o *owner) onlyUncertain() bool {
 	return len(o.resolution.Reasons) == 1 && o.resolution.Reason == kvstate.WatchUncertain
 }
 
-// wake has o looked at again, at the latest then; the zero time changes nothing.
+// wake has o looked at again, at the latest then.
 func (c *core) wake(o *owner, at time.Time) {
-	if !at.IsZero() && (o.due.IsZero() || at.Before(o.due)) {
+	if o.due.IsZero() || at.Before(o.due) {
 		c.agenda.schedule(o, at)
 	}
 }

@@ -1,0 +1,179 @@
+package reconcile
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"mooring/kvstate"
+)
+
+// OwnerReport is one cache owner for operators, as GET /v1/projection has it.
+// 64-bit numbers are strings in JSON.
+type OwnerReport struct {
+	Owner      string    `json:"owner"` // the compact key, 32 hex digits
+	Identity   string    `json:"identity"`
+	Source     string    `json:"source"`               // config, directory, or both
+	Resolution string    `json:"resolution"`           // unavailable, unknown or ready
+	Reason     string    `json:"reason"`               // why not ready; "" if it is
+	Reasons    []string  `json:"reasons"`              // every reason that holds
+	Mismatches []string  `json:"mismatches,omitempty"` // what makes a status_mismatch
+	WorkerID   uint64    `json:"worker_id,string"`     // of the only attachment, 0 if there is none
+	DPRank     uint32    `json:"dp_rank"`              //
+	Barrier    uint64    `json:"barrier,string"`       // of the only attachment
+	Cursor     uint64    `json:"cursor,string"`        // events up to here are in the index
+	Holed      bool      `json:"holed"`                // what the index holds has known holes
+	Shared     bool      `json:"shared"`               // another owner names the same worker
+	Problem    string    `json:"problem,omitempty"`    // what is wrong with its agent or its state, for people
+	Since      time.Time `json:"since"`                // when resolution, reason and worker came to be
+}
+
+// Owners returns every known cache owner, ordered by Owner.
+func (r *Reconciler) Owners() []OwnerReport {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]OwnerReport, 0, len(r.mu.core.owners))
+	for _, o := range r.mu.core.owners {
+		all = append(all, r.mu.core.report(o))
+	}
+	slices.SortFunc(all, func(a, b OwnerReport) int { return cmp.Compare(a.Owner, b.Owner) })
+	return all
+}
+
+// report describes one owner.
+func (c *core) report(o *owner) OwnerReport {
+	res := &o.resolution
+	rep := OwnerReport{
+		Owner: o.key.String(), Identity: o.id.String(), Source: o.from(), Resolution: res.State.String(), Reason: res.Reason.String(),
+		Reasons: []string{}, Cursor: o.held.cursor, Holed: o.held.any && o.hasHoles(), Since: o.since,
+	}
+	for _, reason := range res.Reasons {
+		rep.Reasons = append(rep.Reasons, reason.String())
+	}
+	for _, m := range res.Mismatches {
+		rep.Mismatches = append(rep.Mismatches, m.String())
+	}
+	if o.fed && o.receipt != nil {
+		rep.Cursor = o.receipt.RecoveredThroughCursor
+	}
+	if a, ok := sole(o.attachments); ok {
+		rep.WorkerID, rep.DPRank, rep.Barrier = a.Worker.WorkerID, a.Worker.DPRank, a.ReadyAtOutboundCursor
+		rep.Shared = len(c.naming(a.Worker)) > 1
+	}
+	if err := o.why(); err != nil {
+		rep.Problem = err.Error()
+	}
+	return rep
+}
+
+// from names the sources of o's records.
+func (o *owner) from() string {
+	names := make(map[string]bool)
+	if o.fed {
+		names[string(configuration)] = true
+	}
+	for key := range o.sources {
+		names[string(key.watch)] = true
+	}
+	for key := range o.attachments {
+		names[string(key.watch)] = true
+	}
+	return strings.Join(slices.Sorted(maps.Keys(names)), "+")
+}
+
+// naming returns the owners that have an attachment of w.
+func (c *core) naming(w kvstate.Worker) []*owner {
+	var owners []*owner
+	for o := range c.on[workerID(w)] {
+		for _, a := range o.attachments {
+			if a.Worker == w {
+				owners = append(owners, o)
+				break
+			}
+		}
+	}
+	return owners
+}
+
+// Worker says how the KV state of one rank of a worker stands, as GET /v1/workers
+// has it. state is "none" if no cache owner names it, "error" if its blocks have
+// another size than the partition's, else that of its owner: ready if one of
+// several is. reason says why it is not ready, "" if it is.
+func (r *Reconciler) Worker(w kvstate.Worker) (state, reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var best *owner
+	for o := range r.mu.core.on[workerID(w)] {
+		names := o.fed && o.held.worker == w
+		for _, a := range o.attachments {
+			names = names || a.Worker == w
+		}
+		if names && (best == nil || better(o, best)) {
+			best = o
+		}
+	}
+	switch {
+	case best == nil:
+		return "none", ""
+	case errors.Is(best.why(), errBlockSize):
+		return "error", "block_size"
+	default:
+		return best.resolution.State.String(), best.resolution.Reason.String()
+	}
+}
+
+// better orders owners of one worker: the state that is nearer to ready, then the
+// key, so that the answer does not change by itself.
+func better(a, b *owner) bool {
+	return cmp.Or(cmp.Compare(b.resolution.State, a.resolution.State), cmp.Compare(a.key.String(), b.key.String())) < 0
+}
+
+// Problems returns what operators should look at, for the warnings of GET /readyz:
+// lost watches and block sizes that do not fit.
+func (r *Reconciler) Problems() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []string
+	for name, w := range r.mu.core.watches {
+		if !w.known {
+			all = append(all, fmt.Sprintf("kv state: the records of %s are uncertain", name))
+		}
+	}
+	for _, o := range r.mu.core.owners {
+		if err := o.why(); errors.Is(err, errBlockSize) {
+			all = append(all, fmt.Sprintf("kv state: cache owner %s: %v", o.key, err))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// tally is what the gauges show.
+type tally struct {
+	owners            map[kvstate.Reason]int
+	holed, wrongSizes int
+	watches           map[watch]bool // known
+}
+
+func (r *Reconciler) tally() tally {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := tally{owners: make(map[kvstate.Reason]int), watches: make(map[watch]bool)}
+	for _, o := range r.mu.core.owners {
+		t.owners[o.resolution.Reason]++
+		if o.resolution.State == kvstate.Ready && o.hasHoles() {
+			t.holed++
+		}
+		if errors.Is(o.why(), errBlockSize) {
+			t.wrongSizes++
+		}
+	}
+	for name, w := range r.mu.core.watches {
+		t.watches[name] = w.known
+	}
+	return t
+}
