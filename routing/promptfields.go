@@ -3,7 +3,7 @@ package routing
 import (
 	"bytes"
 	"errors"
-	"strconv"
+	"math"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -82,37 +82,30 @@ func tokenIDs(array jsontext.Value) ([]uint32, error) {
 	if array.Kind() != '[' {
 		return nil, errNoTokenIDs
 	}
-	tokens := make([]uint32, 0, len(array)/6)
-	for rest := array[1:]; ; {
-		i := 0
-		for i < len(rest) && isSpace(rest[i]) {
-			i++
-		}
-		rest = rest[i:]
-		n := 0
-		for n < len(rest) && '0' <= rest[n] && rest[n] <= '9' {
-			n++
-		}
-		id, err := strconv.ParseUint(string(rest[:n]), 10, 32)
-		if err != nil {
-			return nil, errNoTokenIDs
-		}
-		tokens = append(tokens, uint32(id))
-		for rest = rest[n:]; len(rest) > 0 && isSpace(rest[0]); {
-			rest = rest[1:]
-		}
-		switch {
-		case len(rest) > 0 && rest[0] == ',':
-			rest = rest[1:]
-		case len(rest) > 0 && rest[0] == ']':
-			return tokens, nil
+	tokens := make([]uint32, 0, 1+bytes.Count(array, []byte{','}))
+	// The syntax is known to be right: what is no digit can only be white space, a
+	// comma, the closing bracket, or part of something that is no token id.
+	id, digits := uint64(0), 0
+	for _, c := range array[1:] {
+		switch c {
+		case '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+			id = id*10 + uint64(c-'0')
+			if digits++; id > math.MaxUint32 {
+				return nil, errNoTokenIDs
+			}
+		case ' ', '\t', '\r', '\n':
+		case ',', ']':
+			if digits == 0 {
+				return nil, errNoTokenIDs
+			}
+			tokens = append(tokens, uint32(id))
+			id, digits = 0, 0
 		default:
 			return nil, errNoTokenIDs
 		}
 	}
+	return tokens, nil
 }
-
-func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
 // tokenData returns nvext.token_data; nil if there is none.
 func (f *promptFields) tokenData() jsontext.Value {

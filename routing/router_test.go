@@ -62,7 +62,7 @@ func (r *rig) route(h headers, body string) (*routing.Route, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.router.NeedsBody(&req) {
+	if r.router.NeedsBody(&req) || r.router.WantsBody(&req) {
 		if err := r.router.ReadBody(&req, h["content-encoding"], []byte(body)); err != nil {
 			return nil, err
 		}

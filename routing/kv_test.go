@@ -1,0 +1,505 @@
+package routing_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mooring/affinity"
+	"mooring/internal/fleet"
+	"mooring/internal/tokenizer"
+	"mooring/kvstate"
+	"mooring/kvstate/blockhash"
+	"mooring/kvstate/index"
+	"mooring/routing"
+)
+
+const blockSize = 4
+
+// kvRig is a rig whose workers' KV state the test sets by hand.
+type kvRig struct {
+	*rig
+	index      *index.Index
+	controller *kvstate.Controller
+	externals  uint64
+}
+
+// newKVRig makes model m of the workers a partition with KV state.
+func newKVRig(t *testing.T, cfg routing.Config, table affinity.Config, workers ...fleet.Worker) *kvRig {
+	t.Helper()
+	cfg.Index, cfg.Controller = index.NewSet(index.Config{MaxBlocks: 100_000}), kvstate.NewController()
+	if cfg.Weights == (routing.Weights{}) {
+		cfg.Weights = routing.DefaultWeights()
+	}
+	k := &kvRig{index: cfg.Index.Open(fleet.Partition{Model: "m", Group: fleet.DefaultName}), controller: cfg.Controller}
+	if !k.index.SetBlockSize(blockSize) {
+		t.Fatal("the size of a block is not taken")
+	}
+	k.rig = newRig(t, cfg, table, workers...)
+	return k
+}
+
+func rankOf(id fleet.WorkerID, rank uint32) kvstate.Worker {
+	return kvstate.Worker{WorkerID: uint64(id), DPRank: rank}
+}
+
+// projects makes w's blocks count.
+func (k *kvRig) projects(w kvstate.Worker, holed bool) {
+	k.controller.Update(kvstate.Resolution{Owner: ownerOn(w), State: kvstate.Ready, Worker: w, Holed: holed})
+}
+
+func ownerOn(w kvstate.Worker) kvstate.CacheOwnerID {
+	var owner kvstate.CacheOwnerID
+	owner.Slot.Digest = [16]byte(kvstate.WorkerKey(w))
+	return owner
+}
+
+// holds stores a prompt in w's own cache, by the engine's own hashes.
+func (k *kvRig) holds(w kvstate.Worker, tier kvstate.Tier, seed uint64, tokens ...uint32) {
+	k.t.Helper()
+	var blocks []kvstate.Block
+	for _, local := range blockhash.Append(nil, tokens, blockSize, seed) {
+		k.externals++ // no two stores agree on an external hash
+		blocks = append(blocks, kvstate.Block{External: k.externals, Local: local})
+	}
+	out := k.index.Store(index.Owner{Key: kvstate.WorkerKey(w)}, tier, 0, false, blocks)
+	if out.Stored != len(blocks) {
+		k.t.Fatalf("store of %d blocks: %+v", len(blocks), out)
+	}
+}
+
+var plain = blockhash.Seed("", "")
+
+// run is n tokens from first on.
+func run(first, n int) []uint32 {
+	tokens := make([]uint32, n)
+	for i := range tokens {
+		tokens[i] = uint32(first + i)
+	}
+	return tokens
+}
+
+func idsBody(tokens []uint32) string {
+	return strings.ReplaceAll(fmt.Sprintf(`{"model":"m","prompt":%v}`, tokens), " ", ",")
+}
+
+// opens routes the first request of a session that nobody has used.
+func (k *kvRig) opens(body string) *routing.Route {
+	k.t.Helper()
+	k.externals++
+	return k.mustRoute(headers{"x-session-id": fmt.Sprint("opened-", k.externals)}, body)
+}
+
+// wantWorker opens several sessions and wants all of them on one worker.
+func (k *kvRig) wantWorker(what, body string, id fleet.WorkerID, overlap int) {
+	k.t.Helper()
+	for range 8 {
+		rt := k.opens(body)
+		if rt.Target.Worker != id || rt.Overlap != overlap || rt.Reason != routing.New {
+			k.t.Fatalf("%s: on %v with overlap %d, %v; want worker %d with %d, new", what, rt.Target, rt.Overlap, rt.Reason, id, overlap)
+		}
+		rt.Release(affinity.Completed)
+	}
+}
+
+// wantSpread opens many sessions and wants all workers used.
+func (k *kvRig) wantSpread(what, body string, reason routing.Reason) {
+	k.t.Helper()
+	used := make(map[fleet.WorkerID]int)
+	for range 64 {
+		rt := k.opens(body)
+		if rt.Reason != reason || rt.Overlap != 0 {
+			k.t.Fatalf("%s: %v with overlap %d, want %v with 0", what, rt.Reason, rt.Overlap, reason)
+		}
+		used[rt.Target.Worker]++
+		rt.Release(affinity.Completed)
+	}
+	if n := len(k.live.View().Workers()); len(used) != n {
+		k.t.Errorf("%s: requests by worker are %v, want all %d used", what, used, n)
+	}
+}
+
+func TestANewSessionGoesWhereItsPromptIs(t *testing.T) {
+	k := newKVRig(t, routing.Config{}, affinity.Config{}, worker(1, "m"), worker(2, "m"), worker(3, "m"))
+	w2, w3 := rankOf(2, 0), rankOf(3, 0)
+	prompt := run(100, 10*blockSize)
+	k.holds(w2, kvstate.Device, plain, prompt[:8*blockSize]...)
+	k.wantSpread("not projected", idsBody(prompt), routing.New)
+
+	k.projects(w2, false)
+	k.wantWorker("projected", idsBody(prompt), 2, 8)
+	k.wantWorker("token data", strings.ReplaceAll(fmt.Sprintf(`{"prompt":"text","nvext":{"a":[{}],"token_data":%v}}`, prompt), " ", ","), 2, 8)
+	k.wantSpread("another prompt", idsBody(run(900, 40)), routing.New)
+	// A prompt of ids wins over token data beside it.
+	both := strings.Replace(idsBody(run(900, 40)), "{", strings.ReplaceAll(fmt.Sprintf(`{"nvext":{"token_data":%v},`, prompt), " ", ","), 1)
+	k.wantSpread("both", both, routing.New)
+
+	k.holds(w3, kvstate.Device, plain, prompt[:9*blockSize]...)
+	k.projects(w3, true)
+	k.wantWorker("holes halve nine blocks", idsBody(prompt), 2, 8)
+	k.projects(w3, false)
+	k.wantWorker("nine whole ones", idsBody(prompt), 3, 9)
+	k.controller.Update(kvstate.Resolution{Owner: ownerOn(w3)})
+	k.wantWorker("withdrawn", idsBody(prompt), 2, 8)
+	k.controller.Update(kvstate.Resolution{Owner: ownerOn(w2)})
+	k.wantSpread("all withdrawn", idsBody(prompt), routing.New)
+}
+
+func TestTheRouteSaysWhatItCost(t *testing.T) {
+	k := newKVRig(t, routing.Config{}, affinity.Config{}, worker(1, "m"), worker(2, "m"))
+	prompt := run(0, 10*blockSize+1)
+	k.holds(rankOf(1, 0), kvstate.Device, plain, prompt[:6*blockSize]...)
+	k.holds(rankOf(1, 0), kvstate.HostPinned, plain, prompt[:8*blockSize]...)
+	k.projects(rankOf(1, 0), false)
+	rt := k.opens(idsBody(prompt))
+	// 11 blocks; 6 + 0.75 * 2 saved; 11 - 7.5 + 11 in use.
+	if rt.Target.Worker != 1 || rt.Overlap != 8 || rt.Cost != 14.5 || rt.Candidates != 2 {
+		t.Errorf("got %v, overlap %d, cost %v of %d candidates; want worker 1, 8, 14.5, 2", rt.Target, rt.Overlap, rt.Cost, rt.Candidates)
+	}
+	next := k.mustRoute(headers{"x-session-id": rt.Session}, "")
+	if next.Reason != routing.Bound || next.Overlap != 0 || next.Cost != 0 || next.Candidates != 0 {
+		t.Errorf("the next turn: %v, %d, %v, %d; want it bound, and no choice", next.Reason, next.Overlap, next.Cost, next.Candidates)
+	}
+}
+
+// Case B83.
+func TestAdaptersAndSaltsKeepTheirPromptsApart(t *testing.T) {
+	workers := []fleet.Worker{worker(1, "m"), worker(2, "m"), worker(3, "m")}
+	for i := range workers {
+		workers[i].Adapters = []string{"adapter-7"}
+	}
+	k := newKVRig(t, routing.Config{}, affinity.Config{}, workers...)
+	prompt := run(7, 40)
+	k.holds(rankOf(1, 0), kvstate.Device, plain, prompt...)
+	k.holds(rankOf(2, 0), kvstate.Device, blockhash.Seed("adapter-7", ""), prompt...)
+	k.holds(rankOf(3, 0), kvstate.Device, blockhash.Seed("", "adapter-7"), prompt...)
+	for id := range fleet.WorkerID(3) {
+		k.projects(rankOf(id+1, 0), false)
+	}
+	k.wantWorker("base", idsBody(prompt), 1, 10)
+	k.wantWorker("adapter", strings.Replace(idsBody(prompt), `"m"`, `"adapter-7"`, 1), 2, 10)
+	k.wantWorker("salt", strings.Replace(idsBody(prompt), `{`, `{"cache_salt":"adapter-7",`, 1), 3, 10)
+	k.wantSpread("both", strings.Replace(idsBody(prompt), `"m"`, `"adapter-7","cache_salt":"adapter-7"`, 1), routing.New)
+	k.wantSpread("a salt that is none", strings.Replace(idsBody(prompt), `{`, `{"cache_salt":7,`, 1), routing.NoTokens)
+}
+
+// Case B84.
+func TestRanksHoldTheirOwn(t *testing.T) {
+	one := worker(1, "m")
+	one.Ranks = 4
+	k := newKVRig(t, routing.Config{}, affinity.Config{}, one)
+	for rank := range uint32(4) {
+		k.projects(rankOf(1, rank), false)
+		if rank != 3 { // the last is not heard
+			k.holds(rankOf(1, rank), kvstate.Device, plain, run(1000*int(rank), 40)...)
+		}
+	}
+	for _, rank := range []uint32{2, 0, 1} {
+		if rt := k.opens(idsBody(run(1000*int(rank), 40))); rt.Target != fleet.OnRank(1, rank) {
+			t.Errorf("rank %d's prompt goes to %v", rank, rt.Target)
+		}
+	}
+}
+
+// Case B88: two engines that hash differently, asked by tokens.
+func TestEnginesMayNameBlocksDifferently(t *testing.T) {
+	k := newKVRig(t, routing.Config{}, affinity.Config{}, worker(1, "m"), worker(2, "m"), worker(3, "m"))
+	prompt := run(7, 40)
+	for _, id := range []fleet.WorkerID{1, 3} {
+		k.holds(rankOf(id, 0), kvstate.Device, plain, prompt...)
+		k.projects(rankOf(id, 0), false)
+	}
+	used := make(map[fleet.WorkerID]int)
+	for range 64 {
+		rt := k.opens(idsBody(prompt))
+		used[rt.Target.Worker]++
+		rt.Release(affinity.Completed)
+	}
+	if used[1] == 0 || used[3] == 0 || used[2] != 0 {
+		t.Errorf("requests by worker are %v, want them on 1 and 3", used)
+	}
+}
+
+func TestOnlyPromptsThatMatterAreMissed(t *testing.T) {
+	k := newKVRig(t, routing.Config{}, affinity.Config{}, worker(1, "m"), worker(2, "m"))
+	for what, body := range map[string]string{
+		"text and no tokenizer": `{"prompt":"hello"}`,
+		"chat and no tokenizer": `{"messages":[{"role":"user","content":"hi"}]}`,
+		"no body":               ``,
+		"not JSON":              `hello`,
+		"a batch":               `{"prompt":[[1,2,3,4],[5,6,7,8]]}`,
+		"texts":                 `{"prompt":["a","b"]}`,
+		"fractions":             `{"prompt":[1,2.5]}`,
+		"negative":              `{"prompt":[1,-2]}`,
+		"too large":             `{"prompt":[4294967296]}`,
+		"empty":                 `{"prompt":[]}`,
+		"twice":                 `{"prompt":[1,2,3,4],"prompt":[1,2,3,4]}`,
+		"another API":           `{"input":"hello"}`,
+		"odd data":              `{"nvext":{"token_data":"x"},"messages":null}`,
+	} {
+		k.wantSpread(what, body, routing.NoTokens)
+	}
+	if rt := k.mustRoute(headers{}, idsBody(run(0, 40))); rt.Reason != routing.NoSession {
+		t.Errorf("no session: %v", rt.Reason)
+	}
+	elsewhere := newRig(t, routing.Config{}, affinity.Config{}, worker(1, "n"))
+	if rt := elsewhere.mustRoute(headers{"x-session-id": "s"}, ""); rt.Reason != routing.New {
+		t.Errorf("no KV state: %v, want new", rt.Reason)
+	}
+}
+
+func TestWhoWantsABody(t *testing.T) {
+	two := worker(2, "m")
+	k := newKVRig(t, routing.Config{ExplicitTarget: true, ModelHeader: "x-model"}, affinity.Config{}, worker(1, "m"), two)
+	k.mustRoute(headers{"x-session-id": "bound"}, "").Release(affinity.Completed)
+	wants := func(h headers) bool {
+		req, err := k.router.ReadHeaders(h.values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k.router.NeedsBody(&req) {
+			t.Fatalf("%v: the body is needed", h)
+		}
+		return k.router.WantsBody(&req)
+	}
+	for what, tt := range map[string]struct {
+		h    headers
+		want bool
+	}{
+		"new session":          {headers{"x-session-id": "new"}, true},
+		"bound session":        {headers{"x-session-id": "bound"}, false},
+		"no session":           {headers{}, false},
+		"named worker":         {headers{"x-session-id": "new", "x-dynamo-worker-instance-id": "1"}, false},
+		"unknown group":        {headers{"x-session-id": "new", "x-routing-group": "g"}, false},
+		"unknown model":        {headers{"x-session-id": "new", "x-model": "?"}, false},
+		"known model":          {headers{"x-session-id": "new", "x-model": "m"}, true},
+		"known model, no body": {headers{"x-session-id": "bound", "x-model": "m"}, false},
+	} {
+		if got := wants(tt.h); got != tt.want {
+			t.Errorf("%s: %v, want %v", what, got, tt.want)
+		}
+	}
+	// A session whose worker left opens anew.
+	rt := k.mustRoute(headers{"x-session-id": "bound"}, "")
+	gone := worker(rt.Target.Worker, "m")
+	gone.State = fleet.Unhealthy
+	k.live.Publish(fleet.NewView([]fleet.Worker{gone, worker(3-rt.Target.Worker, "m")}))
+	if !wants(headers{"x-session-id": "bound"}) {
+		t.Error("its worker has gone: its body is not wanted")
+	}
+	// Another model beside it, without KV state.
+	k.live.Publish(fleet.NewView([]fleet.Worker{worker(1, "m"), worker(2, "n")}))
+	if wants(headers{"x-session-id": "new", "x-model": "n"}) {
+		t.Error("no KV state: the body is wanted")
+	}
+}
+
+// What is wrong with a body that is only wanted refuses nobody, and the model in
+// it decides nothing.
+func TestAWantedBodyRefusesNobody(t *testing.T) {
+	k := newKVRig(t, routing.Config{}, affinity.Config{}, worker(1, "m"))
+	for _, body := range []string{`{`, `[]`, `{"model":7}`, `{"model":"m","model":"m"}`, "\x00", `{"model":"nobody serves this"}`} {
+		if _, err := k.route(headers{"x-session-id": "s" + body}, body); err != nil {
+			t.Errorf("%q: %v", body, err)
+		}
+	}
+	if _, err := k.route(headers{"x-session-id": "snappy", "content-encoding": "snappy"}, "??"); err != nil {
+		t.Errorf("unknown encoding: %v", err)
+	}
+}
+
+// asked is a tokenizer that answers every prompt with some tokens.
+type asked struct {
+	tokens []uint32
+	status int
+
+	mu     sync.Mutex
+	urls   []string
+	bodies []string
+}
+
+func (a *asked) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.urls, a.bodies = append(a.urls, r.URL.String()), append(a.bodies, string(body))
+	answer := strings.ReplaceAll(fmt.Sprintf(`{"tokens":%v}`, a.tokens), " ", ",")
+	return &http.Response{StatusCode: a.status, Body: io.NopCloser(bytes.NewBufferString(answer))}, nil
+}
+
+func TestTextIsTokenizedOnceForANewSession(t *testing.T) {
+	prompt := run(50, 32)
+	a := &asked{tokens: prompt, status: http.StatusOK}
+	k := newKVRig(t, routing.Config{Tokenizer: tokenizer.New(tokenizer.Config{Transport: a})}, affinity.Config{}, worker(1, "m"), worker(2, "m"))
+	k.holds(rankOf(2, 0), kvstate.Device, plain, prompt...)
+	k.projects(rankOf(2, 0), false)
+
+	h := headers{"x-session-id": "s"}
+	chat := `{"messages":[{"role":"user","content":"hi"}],"model":"m","temperature":1,"tools":[{"a":1}],"stream":true,"chat_template_kwargs":{"x":[]}}`
+	rt := k.mustRoute(h, chat)
+	if rt.Target.Worker != 2 || rt.Overlap != 8 || rt.Reason != routing.New {
+		t.Errorf("got %v, overlap %d, %v; want worker 2, 8, new", rt.Target, rt.Overlap, rt.Reason)
+	}
+	for range 5 {
+		if rt := k.mustRoute(h, chat); rt.Reason != routing.Bound {
+			t.Errorf("next turn: %v", rt.Reason)
+		}
+	}
+	want := `{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[{"a":1}],"add_generation_prompt":true,"chat_template_kwargs":{"x":[]}}`
+	if len(a.bodies) != 1 || a.bodies[0] != want || a.urls[0] != "http://10.0.0.1:8000/tokenize" && a.urls[0] != "http://10.0.0.2:8000/tokenize" {
+		t.Errorf("asked %q for %q, want one worker once for %q", a.urls, a.bodies, want)
+	}
+	k.opens(chat) // its answer is known
+	k.opens(`{"prompt":"hi","messages":null,"max_tokens":1}`)
+	if len(a.bodies) != 2 || a.bodies[1] != `{"model":"m","prompt":"hi"}` {
+		t.Errorf("asked for %q, want one more, the completion", a.bodies)
+	}
+	k.opens(`{"system":"be brief","messages":[{"role":"user","content":"hi"}]}`)
+	k.opens(`{"messages":"hi"}`)
+	if len(a.bodies) != 2 {
+		t.Errorf("asked for %q, which is not what the worker will see", a.bodies[2:])
+	}
+}
+
+func TestATokenizerThatFailsCostsTheOverlapOnly(t *testing.T) {
+	a := &asked{status: http.StatusInternalServerError}
+	k := newKVRig(t, routing.Config{Tokenizer: tokenizer.New(tokenizer.Config{Transport: a}), TokenizerURL: "http://t/x"}, affinity.Config{}, worker(1, "m"), worker(2, "m"))
+	k.wantSpread("failing", `{"prompt":"hi"}`, routing.NoTokens)
+	if len(a.urls) != 5 || a.urls[0] != "http://t/x" {
+		t.Errorf("asked %q, want the configured one five times, until its circuit opens", a.urls)
+	}
+}
+
+// A session that another request is opening waits for it, and asks nobody.
+func TestManyFirstRequestsMakeOneCall(t *testing.T) {
+	a := &asked{tokens: run(0, 32), status: http.StatusOK}
+	k := newKVRig(t, routing.Config{Tokenizer: tokenizer.New(tokenizer.Config{Transport: a, CacheTokens: 1})}, affinity.Config{}, worker(1, "m"), worker(2, "m"))
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() { k.mustRoute(headers{"x-session-id": "s"}, `{"prompt":"hi"}`) })
+	}
+	wg.Wait()
+	if len(a.bodies) != 1 {
+		t.Errorf("%d calls, want 1", len(a.bodies))
+	}
+}
+
+func TestReplicasAgreeOnPrompts(t *testing.T) {
+	for _, temperature := range []float64{0, 0.5} {
+		workers := []fleet.Worker{worker(1, "m"), worker(2, "m"), worker(3, "m"), worker(4, "m")}
+		a := newKVRig(t, routing.Config{Temperature: temperature}, affinity.Config{}, workers...)
+		b := newKVRig(t, routing.Config{Temperature: temperature}, affinity.Config{}, workers...)
+		for _, k := range []*kvRig{a, b} {
+			for id := range fleet.WorkerID(3) {
+				k.holds(rankOf(id+1, 0), kvstate.Device, plain, run(0, 4*blockSize*int(id+1))...)
+				k.projects(rankOf(id+1, 0), false)
+			}
+			k.externals = 0
+		}
+		for range 300 {
+			body := idsBody(run(0, 16*blockSize))
+			x, y := a.opens(body), b.opens(body)
+			if x.Target != y.Target || x.Cost != y.Cost {
+				t.Fatalf("temperature %v: replicas with equal state chose %v at %v and %v at %v", temperature, x.Target, x.Cost, y.Target, y.Cost)
+			}
+			x.Release(affinity.Completed)
+			y.Release(affinity.Completed)
+		}
+	}
+}
+
+func TestSharedPromptsSpreadOverLoad(t *testing.T) {
+	k := newKVRig(t, routing.Config{}, affinity.Config{}, worker(1, "m"), worker(2, "m"), worker(3, "m"), worker(4, "m"))
+	system := run(0, 32*blockSize)
+	k.holds(rankOf(1, 0), kvstate.Device, plain, system...)
+	k.projects(rankOf(1, 0), false)
+	var mu sync.Mutex
+	used := make(map[fleet.WorkerID]int)
+	var wg sync.WaitGroup
+	for i := range 200 {
+		wg.Go(func() {
+			body := idsBody(append(system[:len(system):len(system)], run(10_000+100*i, 4*blockSize)...))
+			rt := k.mustRoute(headers{"x-session-id": fmt.Sprint("at-once-", i)}, body)
+			mu.Lock()
+			used[rt.Target.Worker]++
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	// Worker 1 has 32 of 36 blocks. A request there costs 36 - 32 + 36 = 40, and 9
+	// more for each one before it: 4 blocks to compute, 4 in use, and itself.
+	// Elsewhere it costs 72, and 41 more each. With 121 and 26 they meet.
+	if len(used) != 4 || used[1] < 118 || used[1] > 124 {
+		t.Errorf("requests by worker are %v, want about 121 on worker 1 and a third of the others on each other", used)
+	}
+}
+
+func TestLimitsMakeBusy(t *testing.T) {
+	cfg := routing.Config{ExplicitTarget: true, Limits: routing.Limits{ActiveRequests: 2}}
+	r := newRig(t, cfg, affinity.Config{}, worker(1, "m"), worker(2, "m"))
+	var held []*routing.Route
+	for i := range 4 {
+		held = append(held, r.mustRoute(headers{"x-session-id": fmt.Sprint(i)}, ""))
+	}
+	_, err := r.route(headers{"x-session-id": "more"}, "")
+	var busy *routing.Error
+	if !errors.As(err, &busy) || busy.Kind != routing.Busy || busy.Reason != routing.Overloaded || busy.RetryAfter <= 0 {
+		t.Fatalf("all at their limits: %#v, want busy, overloaded, with a time to retry", err)
+	}
+	r.wantRefused(headers{}, "", routing.Busy, routing.Overloaded, "limits")
+	held[0].Release(affinity.Completed)
+	if rt := r.mustRoute(headers{"x-session-id": "more"}, ""); rt.Target != held[0].Target {
+		t.Errorf("one has room: %v, want %v", rt.Target, held[0].Target)
+	}
+	// What is bound, and what is named, queues there.
+	if rt := r.mustRoute(headers{"x-session-id": "0"}, ""); rt.Reason != routing.Bound {
+		t.Errorf("a bound session: %v", rt.Reason)
+	}
+	if rt := r.mustRoute(headers{"x-session-id": "named", "x-dynamo-worker-instance-id": "1"}, ""); rt.Reason != routing.Explicit {
+		t.Errorf("a named worker: %v", rt.Reason)
+	}
+	r.live.Publish(fleet.NewView(nil))
+	r.wantRefused(headers{"x-session-id": "nobody"}, "", routing.Unavailable, routing.NoWorker, "no worker")
+}
+
+// Others' requests count while they are news.
+func TestFiguresSteerChoices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		said := routing.Figures{Running: 6, Waiting: 2, At: time.Now()}
+		cfg := routing.Config{Figures: func(t fleet.Target) (routing.Figures, bool) { return said, t.Worker == 1 }}
+		r := newRig(t, cfg, affinity.Config{}, worker(1, "m"), worker(2, "m"))
+		counts := func(n int) (on1 int) {
+			var routes []*routing.Route
+			for i := range n {
+				rt := r.mustRoute(headers{"x-request-id": fmt.Sprint(i)}, "")
+				if routes = append(routes, rt); rt.Target.Worker == 1 {
+					on1++
+				}
+			}
+			for _, rt := range routes {
+				rt.Release(affinity.Completed)
+			}
+			return on1
+		}
+		if got := counts(8); got != 0 {
+			t.Errorf("fresh: %d of 8 on the worker that has 8 already, want none", got)
+		}
+		if got := counts(28); got != 10 {
+			t.Errorf("fresh: %d of 28 there, want 10: 8 + 10 = 18", got)
+		}
+		time.Sleep(time.Minute)
+		if got := counts(8); got != 4 {
+			t.Errorf("a minute later: %d of 8 there, want 4", got)
+		}
+	})
+}
