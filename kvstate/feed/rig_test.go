@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -38,11 +39,13 @@ type engine struct {
 	stop       func()
 
 	next   uint64
-	log    []numbered // what its replay socket has
-	cut    int        // the next replay ends after so many, if not negative
+	cut    int // the next replay ends after so many, if not negative
 	lose   map[uint64]bool
 	silent bool // replays say nothing at all
 	asked  []uint64
+
+	mu  sync.Mutex
+	log []numbered // what its replay socket has
 }
 
 func newRig(t *testing.T) *rig {
@@ -89,7 +92,10 @@ func (e *engine) replay(ctx context.Context, start uint64, emit func(uint64, []b
 	}
 	left := e.cut
 	e.cut = -1
-	for _, b := range e.log {
+	e.mu.Lock()
+	log := e.log
+	e.mu.Unlock()
+	for _, b := range log {
 		switch {
 		case b.seq < start || e.lose[b.seq]:
 			continue
@@ -122,7 +128,9 @@ func (e *engine) disconnect() {
 func (e *engine) publish(payload []byte, lost bool) {
 	seq := e.next
 	e.next++
+	e.mu.Lock()
 	e.log = append(e.log, numbered{seq, payload})
+	e.mu.Unlock()
 	if !lost {
 		e.send([]byte("kv"), binary.BigEndian.AppendUint64(nil, seq), payload)
 	}

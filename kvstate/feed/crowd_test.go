@@ -1,0 +1,177 @@
+package feed
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mooring/internal/zmqsock"
+	"mooring/kvstate"
+)
+
+// B75: 200 feeds start at once. At most 8 replays run at a time, those that are
+// cut at half go on from there, a history that begins too late is a gap, live
+// batches that wait are applied, and all is over within a bounded time.
+func TestManyReplays(t *testing.T) {
+	const feeds, batches, atOnce = 200, 100, 8
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.replays = NewReplayLimit(atOnce)
+		defer r.stop()
+		var payloads [batches + 1][]byte
+		for n := range payloads {
+			payloads[n] = block(t, n)
+		}
+		var running, most, starts, fromZero atomic.Int64
+		for i := range feeds {
+			e := r.engine(fmt.Sprint(i), uint64(i+1), 0, true, 2)
+			for n := range batches {
+				e.publish(payloads[n], true)
+			}
+			if i%10 == 0 {
+				e.cut = batches / 2
+			}
+			if i == 1 {
+				e.log = e.log[batches-10:]
+			}
+			e.feed.replayer = func(ctx context.Context, start uint64, emit func(uint64, []byte) error) error {
+				most.Store(max(most.Load(), running.Add(1)))
+				defer running.Add(-1)
+				starts.Add(1)
+				if start == 0 {
+					fromZero.Add(1)
+				}
+				time.Sleep(300 * time.Millisecond) // so long takes a real one
+				return e.replay(ctx, start, emit)
+			}
+		}
+		begun := time.Now()
+		for i := range feeds {
+			e := r.engines[fmt.Sprint(i)]
+			e.connect()
+			e.publish(payloads[batches], false)
+		}
+		for pending := true; pending; {
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+			pending = false
+			for _, e := range r.engines {
+				pending = pending || e.feed.Details().State != Following
+			}
+		}
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("took %s", took)
+		}
+		if most.Load() != atOnce {
+			t.Errorf("%d replays at once, want %d", most.Load(), atOnce)
+		}
+		if fromZero.Load() != feeds || starts.Load() != feeds+feeds/10 {
+			t.Errorf("%d replays from zero of %d", fromZero.Load(), starts.Load())
+		}
+		for name, e := range r.engines {
+			d := e.feed.Details()
+			wantGap := name == "1"
+			if d.LastSeq != batches || d.Holed != wantGap || (d.Missing == batches-10) != wantGap {
+				t.Errorf("feed %s: %+v", name, d)
+			}
+			if n := r.index.Blocks(e.feed.owners[kvstate.WorkerDomain]); !wantGap && n != batches+1 {
+				t.Errorf("feed %s has %d blocks", name, n)
+			}
+		}
+	})
+}
+
+// B90: a worker is removed while 10,000 of its batches are queued.
+func TestStopWithQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		e := r.engine("W", 1, 0, false, 2)
+		e.connect()
+		e.publish(block(t, 0), false)
+		for n := range 10_000 {
+			e.messages <- zmqsock.Message{Connection: 1, Frames: [][]byte{[]byte("kv"), binary.BigEndian.AppendUint64(nil, uint64(n+1)), block(t, n+1)}}
+		}
+		e.stop()
+		e.feed.Forget()
+		synctest.Wait()
+		if n := r.index.Len(); n != 0 {
+			t.Errorf("%d blocks of a removed worker", n)
+		}
+		if _, err := e.feed.Status(); !errors.Is(err, ErrDisconnected) {
+			t.Errorf("status: %v", err)
+		}
+	})
+}
+
+// Stopping waits neither for a replay, nor for its turn, nor for its pause.
+func TestStopDuringReplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.replays = NewReplayLimit(1)
+		for i := range 3 {
+			e := r.engine(fmt.Sprint(i), uint64(i+1), 0, true, 2)
+			e.silent = true
+			e.connect()
+		}
+		time.Sleep(time.Second)
+		begun := time.Now()
+		r.stop()
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("stopping took %s", took)
+		}
+		if len(r.replays) != 0 {
+			t.Error("a place in the line was not given back")
+		}
+	})
+}
+
+// What waits beside a replay is bounded; what does not fit comes by the replay,
+// or as a gap that is asked for.
+func TestWaitingBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.stop()
+		e := r.engine("W", 1, 0, true, 2)
+		release := make(chan struct{})
+		e.feed.replayer = func(ctx context.Context, start uint64, emit func(uint64, []byte) error) error {
+			<-release
+			return e.replay(ctx, start, emit)
+		}
+		e.connect()
+		time.Sleep(time.Second)
+		const n = maxWaiting + 500
+		for i := range n {
+			e.publish(block(t, i), false)
+		}
+		if got := len(e.feed.seq.waiting); got != maxWaiting {
+			t.Errorf("%d wait", got)
+		}
+		close(release)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		d := e.feed.Details()
+		if d.LastSeq != n-1 || d.Holed || d.Dropped[WaitingOverflow] != 500 || d.Dropped[Duplicate] != maxWaiting {
+			t.Errorf("%+v", d)
+		}
+		if got := r.index.Blocks(e.feed.owners[kvstate.WorkerDomain]); got != n {
+			t.Errorf("%d blocks of %d", got, n)
+		}
+	})
+}
+
+// Large payloads are bounded by their bytes, but one is always taken.
+func TestWaitingBytesBounded(t *testing.T) {
+	s := &sequencer{canReplay: true, dropped: new([reasons]uint64)}
+	s.connected()
+	for i := range uint64(5) {
+		s.received(i, make([]byte, maxWaitingBytes/2))
+	}
+	if len(s.waiting) != 2 || s.dropped[WaitingOverflow] != 3 {
+		t.Errorf("%d wait, %d dropped", len(s.waiting), s.dropped[WaitingOverflow])
+	}
+}
