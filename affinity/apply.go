@@ -82,10 +82,21 @@ func (t *Table) Apply(ev Event) (applied Applied, dormant bool) {
 		return t.applyFloor(now, ev), false
 	}
 	applied, dormant = t.applyBinding(now, ev)
-	if applied == Full && t.sweepSomeTo(now, 2*t.limit) {
+	if applied == Full && t.sweepForReplicas(now) {
 		applied, dormant = t.applyBinding(now, ev)
 	}
 	return applied, dormant
+}
+
+// sweepForReplicas is sweepSome for a replicated session. It does nothing if it
+// did a moment ago: in a flood of sessions that find no room, each would take all
+// locks.
+func (t *Table) sweepForReplicas(now instant) bool {
+	last := t.madeRoom.Load()
+	if now-instant(last) < instant(time.Millisecond) && last != 0 || !t.madeRoom.CompareAndSwap(last, max(int64(now), 1)) {
+		return false
+	}
+	return t.sweepSomeTo(now, 2*t.limit)
 }
 
 func (t *Table) applyBinding(now instant, ev Event) (applied Applied, dormant bool) {

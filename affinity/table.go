@@ -34,6 +34,8 @@ type Table struct {
 	digest  digest
 	entries atomic.Int64
 	waiters atomic.Int64
+
+	madeRoom atomic.Int64 // when sweepForReplicas last swept; 0: never
 }
 
 // shardCount is how many locks a table has: see BenchmarkHit, where one lock is

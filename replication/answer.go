@@ -134,9 +134,5 @@ func (c *Core) forget(now time.Time) {
 			delete(c.refused, sum)
 		}
 	}
-	for id, p := range c.peers {
-		if now.Sub(p.LastHeard) >= peerForget {
-			delete(c.peers, id)
-		}
-	}
+	c.peers.forget(now.Add(-peerForget))
 }

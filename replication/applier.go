@@ -31,13 +31,15 @@ const (
 	Malformed   // could not be decoded
 	DuplicateV1 // a v1 copy of a sender that is heard on v2
 	Forged      // no or a wrong signature
+	Synced      // a message on TopicSync other than a floor
+	UnknownType // such a message of a type that only newer replicas know
 	dispositions
 )
 
 // String returns the value of the metric's label.
 func (d Disposition) String() string {
 	words := [...]string{"own_sender", "other_partition", "held", "clock_rejected", "invalid", "not_live", "inserted", "replaced",
-		"refreshed", "stale", "floored", "tied", "expired", "full", "malformed", "duplicate_v1", "forged"}
+		"refreshed", "stale", "floored", "tied", "expired", "full", "malformed", "duplicate_v1", "forged", "synced", "unknown_type"}
 	if int(d) < len(words) {
 		return words[d]
 	}

@@ -42,7 +42,7 @@ type Core struct {
 	sequence   uint64
 	wants      int // sent so far
 
-	peers   map[uint64]*peer
+	peers   peers
 	held    map[slotKey]held
 	refused map[uint64]time.Time // sums refused for their clock
 	resent  map[uint64]time.Time // sums sent as repair
@@ -68,7 +68,7 @@ func New(now time.Time, cfg Config) (*Core, error) {
 	}
 	c := &Core{
 		cfg: cfg, sink: newSink(cfg.MaxQueue), rng: rand.New(rand.NewPCG(cfg.SenderID, 1)), started: now,
-		peers: make(map[uint64]*peer), held: make(map[slotKey]held), refused: make(map[uint64]time.Time), resent: make(map[uint64]time.Time),
+		peers: peers{byID: make(map[uint64]*peer)}, held: make(map[slotKey]held), refused: make(map[uint64]time.Time), resent: make(map[uint64]time.Time),
 	}
 	c.nextHello, c.nextDigest = now, now.Add(c.jitter())
 	events := prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -133,7 +133,7 @@ func (c *Core) receive(now time.Time, m Message) Disposition {
 
 func (c *Core) receiveEvent(now time.Time, m Message) Disposition {
 	if m.Topic == TopicV1 {
-		if p := c.peers[senderOf(m.Payload)]; p != nil && p.heardV2 {
+		if p := c.peers.byID[senderOf(m.Payload)]; p != nil && p.heardV2 {
 			return DuplicateV1
 		}
 	}
@@ -181,8 +181,10 @@ func (c *Core) receiveSync(now time.Time, raw Message) Disposition {
 		}
 	case Alive:
 		p.WriterID, p.answered = m.WriterID, p.answered || m.Digested
+	default:
+		return UnknownType
 	}
-	return Refreshed
+	return Synced
 }
 
 // Tick does what is due: hellos, digests, refreshes of sessions in use, and a

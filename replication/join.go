@@ -49,7 +49,7 @@ func (c *Core) joinState() Join {
 // Rejoin begins to join anew: this process may have missed anything.
 func (c *Core) Rejoin(now time.Time) {
 	c.ready, c.timedOut, c.started, c.nextHello, c.nextDigest = false, false, now, now, now
-	for _, p := range c.peers {
+	for _, p := range c.peers.byID {
 		p.answered = false
 	}
 }
@@ -74,7 +74,7 @@ func (c *Core) join(now time.Time) {
 // replica that joins too and has nothing yet.
 func (c *Core) repaired(now time.Time) bool {
 	answered := 0
-	for _, p := range c.peers {
+	for _, p := range c.peers.byID {
 		// One that has died in the meantime is not waited for.
 		if p.answered && now.Sub(p.LastHeard) < silence {
 			answered++
@@ -103,7 +103,7 @@ func (c *Core) mayAnswer(now time.Time, l Link) bool {
 		return false
 	}
 	talks := false
-	for _, p := range c.peers {
+	for _, p := range c.peers.byID {
 		if p.From == l.Endpoint && p.LastHeard.After(l.Since) {
 			if p.answered {
 				return false

@@ -1,6 +1,8 @@
 package replication
 
 import (
+	"cmp"
+	"container/list"
 	"slices"
 	"time"
 
@@ -22,33 +24,83 @@ type peer struct {
 	Peer
 	came     window // by sender_seq
 	heardV2  bool
-	digested bool // a digest of a partition that is served here came
 	answered bool // digests of all its partitions came since the join began
 	wants    map[fleet.Partition]*wanted
 	subsSent time.Time // when it was last told sub-buckets
+
+	in *list.List    // of peers
+	at *list.Element // its place there
 }
 
 const (
 	maxPeers   = 256
-	peerForget = 10 * time.Minute
+	peerForget = 10 * time.Minute // how long who is not heard is remembered
 )
 
-// hear notes a message of a sender. A new one takes the place of another if
-// there are too many.
-func (c *Core) hear(now time.Time, id, seq uint64, from string) *peer {
-	p := c.peers[id]
-	if p == nil {
-		if len(c.peers) >= maxPeers {
-			c.evictPeer()
-		}
-		p = &peer{Peer: Peer{SenderID: id}, wants: make(map[fleet.Partition]*wanted)}
-		p.came.startAt(max(seq, 1))
-		c.peers[id] = p
+// peers are those who were heard, by id and in the order in which they were heard
+// last.
+type peers struct {
+	byID   map[uint64]*peer
+	silent list.List // those who never sent a digest: ids cost nothing to make up
+	others list.List
+}
+
+// hear returns the peer of that id, heard now. A new one takes the place of
+// another if there are too many: of who was heard least recently of those who
+// never sent a digest, or if all did, of all.
+func (ps *peers) hear(now time.Time, id uint64) *peer {
+	if p := ps.byID[id]; p != nil {
+		p.in.MoveToBack(p.at)
+		p.LastHeard = now
+		return p
 	}
-	p.LastHeard, p.From = now, from
+	if len(ps.byID) >= maxPeers {
+		oldest := ps.silent.Front()
+		if oldest == nil {
+			oldest = ps.others.Front()
+		}
+		ps.drop(oldest.Value.(*peer))
+	}
+	p := &peer{Peer: Peer{SenderID: id, LastHeard: now}, wants: make(map[fleet.Partition]*wanted), in: &ps.silent}
+	p.at = p.in.PushBack(p)
+	ps.byID[id] = p
+	return p
+}
+
+func (ps *peers) drop(p *peer) {
+	p.in.Remove(p.at)
+	delete(ps.byID, p.SenderID)
+}
+
+// digested notes that p, who was heard last, sent a digest.
+func (ps *peers) digested(p *peer) {
+	if p.in == &ps.silent {
+		p.in.Remove(p.at)
+		p.in, p.at = &ps.others, ps.others.PushBack(p)
+	}
+}
+
+// forget drops who was not heard since the given time.
+func (ps *peers) forget(before time.Time) {
+	for _, l := range []*list.List{&ps.silent, &ps.others} {
+		for e := l.Front(); e != nil && e.Value.(*peer).LastHeard.Before(before); e = l.Front() {
+			ps.drop(e.Value.(*peer))
+		}
+	}
+}
+
+// hear notes a message of a sender.
+func (c *Core) hear(now time.Time, id, seq uint64, from string) *peer {
+	p := c.peers.hear(now, id)
+	p.From = from
+	if seq == 0 {
+		return p
+	}
+	if p.came.newest == 0 {
+		p.came.startAt(seq)
+	}
 	last := p.came.newest
 	switch fresh, skipped := p.came.take(seq); {
-	case seq == 0:
 	case skipped > 0:
 		p.Holes += skipped
 		if c.cfg.ablate.holesTrigger {
@@ -60,29 +112,12 @@ func (c *Core) hear(now time.Time, id, seq uint64, from string) *peer {
 	return p
 }
 
-// evictPeer forgets who was heard least recently of those who never sent a
-// digest, or if all did, of all. Sender ids cost nothing to make up.
-func (c *Core) evictPeer() {
-	var worst *peer
-	for _, p := range c.peers {
-		if worst == nil || p.digested == worst.digested && p.LastHeard.Before(worst.LastHeard) || !p.digested && worst.digested {
-			worst = p
-		}
-	}
-	delete(c.peers, worst.SenderID)
-}
-
 // Peers returns what is known of the peers, ordered by id.
 func (c *Core) Peers() []Peer {
-	peers := make([]Peer, 0, len(c.peers))
-	for _, p := range c.peers {
+	peers := make([]Peer, 0, len(c.peers.byID))
+	for _, p := range c.peers.byID {
 		peers = append(peers, p.Peer)
 	}
-	slices.SortFunc(peers, func(a, b Peer) int {
-		if a.SenderID < b.SenderID {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(peers, func(a, b Peer) int { return cmp.Compare(a.SenderID, b.SenderID) })
 	return peers
 }

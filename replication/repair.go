@@ -44,7 +44,7 @@ func (c *Core) compare(now time.Time, p *peer, m *SyncMessage) {
 	if !ok {
 		return
 	}
-	p.digested = true
+	c.peers.digested(p)
 	w := p.wants[m.Partition]
 	if w == nil {
 		w = &wanted{}

@@ -27,7 +27,7 @@ func (c *Core) Alive() { c.sendSync(&SyncMessage{Type: Alive, WriterID: c.cfg.Wr
 // SendEnd tells the replica that picked a request how it ended. It reports false
 // if nothing was heard of that replica lately.
 func (c *Core) SendEnd(now time.Time, e End) bool {
-	p := c.peers[e.Replica]
+	p := c.peers.byID[e.Replica]
 	if p == nil || now.Sub(p.LastHeard) > silence {
 		return false
 	}

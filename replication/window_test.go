@@ -35,7 +35,7 @@ func TestHolesAreCountedOnce(t *testing.T) {
 		{[]uint64{1, 1_000_000, 2}, 999_998}, // too old to tell
 		{[]uint64{1, 3, 1_000_000}, 999_996 + 1},
 	} {
-		core := &Core{peers: make(map[uint64]*peer)}
+		core := &Core{peers: peers{byID: make(map[uint64]*peer)}}
 		var p *peer
 		for _, n := range c.numbers {
 			p = core.hear(p0, 1, n, "")
@@ -49,22 +49,22 @@ func TestHolesAreCountedOnce(t *testing.T) {
 // TestInventedSendersDriveNobodyOut hears of many senders who never say anything
 // of use, and then of those who were there before.
 func TestInventedSendersDriveNobodyOut(t *testing.T) {
-	core := &Core{peers: make(map[uint64]*peer)}
+	core := &Core{peers: peers{byID: make(map[uint64]*peer)}}
 	for id := range uint64(10) {
-		core.hear(p0, 1+id, 1, "").digested = true
+		core.peers.digested(core.hear(p0, 1+id, 1, ""))
 	}
 	for id := range uint64(10_000) {
 		core.hear(p0.Add(time.Duration(id)), 1000+id, 1, "")
 	}
-	if len(core.peers) != maxPeers {
-		t.Errorf("%d peers, want %d", len(core.peers), maxPeers)
+	if len(core.peers.byID) != maxPeers {
+		t.Errorf("%d peers, want %d", len(core.peers.byID), maxPeers)
 	}
 	for id := range uint64(10) {
-		if core.peers[1+id] == nil {
+		if core.peers.byID[1+id] == nil {
 			t.Errorf("peer %d is forgotten", 1+id)
 		}
 	}
-	if core.peers[1000+9999] == nil {
+	if core.peers.byID[1000+9999] == nil {
 		t.Error("the newest sender has no place")
 	}
 }
