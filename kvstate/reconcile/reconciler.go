@@ -93,6 +93,8 @@ type Reconciler struct {
 	calls    map[uint64]context.CancelFunc
 	streams  map[kvstate.CacheOwnerID]context.CancelFunc
 	starting *starting // nil: the start is over
+
+	testingOnlyStepped func() // after each step; nil: nobody wants to know
 }
 
 // New returns a reconciler that knows nothing. It starts nothing before Run.
@@ -191,6 +193,9 @@ func (r *Reconciler) step(ctx context.Context, input func(*core), now time.Time)
 	}
 	if started {
 		r.endStart()
+	}
+	if r.testingOnlyStepped != nil {
+		r.testingOnlyStepped()
 	}
 	return next
 }

@@ -1,0 +1,310 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"go.uber.org/goleak"
+
+	"mooring/internal/fleet"
+	"mooring/kvstate"
+	"mooring/kvstate/index"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// running is a reconciler that runs, with a directory of records.
+type running struct {
+	t          *testing.T
+	live       *fleet.Live
+	set        *index.Set
+	controller *kvstate.Controller
+	records    *lookedAt
+	registry   *prometheus.Registry
+	stepped    chan struct{}
+	*Reconciler
+}
+
+func run(t *testing.T, workers ...fleet.Worker) *running {
+	r := &running{
+		t: t, live: fleet.NewLive(fleet.NewView(workers)), set: index.NewSet(index.Config{}), controller: kvstate.NewController(),
+		records: newLookedAt(t), registry: prometheus.NewRegistry(), stepped: make(chan struct{}, 1),
+	}
+	r.records.mkdir(kvstate.SourceTopic, kvstate.AttachmentTopic)
+	var err error
+	r.Reconciler, err = New(Config{
+		Live: r.live, Index: r.set, Controller: r.controller, RecordsDir: r.records.root, Registerer: r.registry,
+		StatusPeriod: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.testingOnlyStepped = func() {
+		select {
+		case r.stepped <- struct{}{}:
+		default:
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- r.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// until waits for a condition that some step of the reconciler makes true.
+func (r *running) until(what string, ok func() bool) {
+	r.t.Helper()
+	deadline := time.After(10 * time.Second)
+	for !ok() {
+		select {
+		case <-r.stepped:
+		case <-deadline:
+			for _, o := range r.Owners() {
+				r.t.Logf("%+v", o)
+			}
+			r.t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func (r *running) projectedTo(id kvstate.CacheOwnerID) (w kvstate.Worker, ok bool) {
+	w, _, ok = r.controller.Projection().Worker(id.Key())
+	return w, ok
+}
+
+func (r *running) ready(id kvstate.CacheOwnerID, want kvstate.Worker) {
+	r.t.Helper()
+	r.until(fmt.Sprintf("owner ready on %s", want), func() bool {
+		w, ok := r.projectedTo(id)
+		return ok && w == want
+	})
+}
+
+func (r *running) holds(o index.Owner, want int) {
+	r.t.Helper()
+	r.until(fmt.Sprintf("%d blocks", want), func() bool {
+		ix, ok := r.set.Partition(testPartition)
+		return ok && ix.Blocks(o) == want || !ok && want == 0
+	})
+}
+
+func (r *running) advertise(topic string, id uint64, record any) {
+	r.records.write(topic, fmt.Sprintf("%d.json", id), encoded(r.t, record))
+}
+
+func (r *running) attach(a kvstate.AttachmentAdvertisement) {
+	r.advertise(kvstate.AttachmentTopic, kvstate.AttachmentRecordID(a.PublisherID, a.AttachmentGeneration), a)
+}
+
+func (r *running) detach(a kvstate.AttachmentAdvertisement) {
+	r.records.remove(kvstate.AttachmentTopic, fmt.Sprintf("%d.json", kvstate.AttachmentRecordID(a.PublisherID, a.AttachmentGeneration)))
+}
+
+var testPartition = fleet.Partition{Model: "m", Group: "g"}
+
+func testWorker(id fleet.WorkerID) fleet.Worker {
+	return fleet.Worker{ID: id, Name: fmt.Sprintf("w%d", id), Models: []string{"m"}, Group: "g", Ranks: 1, State: fleet.Active}
+}
+
+func ownBlocks(id kvstate.CacheOwnerID) index.Owner {
+	return index.Owner{Key: id.Key(), Domain: kvstate.CacheOwnerDomain}
+}
+
+func engineBlocks(w kvstate.Worker) index.Owner { return index.Owner{Key: kvstate.WorkerKey(w)} }
+
+// An agent with an engine, over HTTP and ZeroMQ: recovered, followed, repaired,
+// re-attached to another worker with what it kept, and forgotten.
+func TestAgentOverTheNetwork(t *testing.T) {
+	r := run(t, testWorker(1), testWorker(2))
+	one, two := kvstate.Worker{WorkerID: 1}, kvstate.Worker{WorkerID: 2}
+	a := newTestAgent(t, testOwner('A'), 7)
+	first := a.attach(one)
+	a.emit(true, stored(kvstate.WorkerDomain, kvstate.Device, 1, 2, 3))
+	a.emit(true, stored(kvstate.CacheOwnerDomain, kvstate.HostPinned, 1, 2))
+	r.advertise(kvstate.SourceTopic, 7, a.source())
+	r.attach(first)
+	r.ready(a.owner, one)
+	r.holds(engineBlocks(one), 3)
+	r.holds(ownBlocks(a.owner), 2)
+
+	r.until("the stream is there", func() bool { return a.stream.Stats().Peers == 1 })
+	a.emit(true, stored(kvstate.WorkerDomain, kvstate.Device, 4))
+	r.holds(engineBlocks(one), 4)
+	a.emit(false, stored(kvstate.WorkerDomain, kvstate.Device, 5)) // lost
+	a.emit(true, stored(kvstate.WorkerDomain, kvstate.Device, 6))
+	r.holds(engineBlocks(one), 6)
+	a.emit(false, stored(kvstate.WorkerDomain, kvstate.Device, 8)) // lost, and nothing follows
+	r.holds(engineBlocks(one), 7)
+	if got := slices.Compact(a.wasAsked()); !slices.Equal(got, []string{"full", "range"}) {
+		t.Errorf("asked %v: a gap is repaired by a range", got)
+	}
+
+	r.detach(first)
+	r.until("not projected", func() bool { _, ok := r.projectedTo(a.owner); return !ok })
+	r.holds(engineBlocks(one), 0)
+	r.holds(ownBlocks(a.owner), 2)
+	r.attach(a.attach(two))
+	r.ready(a.owner, two)
+	r.holds(ownBlocks(a.owner), 2)
+
+	r.live.Publish(fleet.NewView([]fleet.Worker{testWorker(1)})) // worker 2 is gone
+	r.until("not projected", func() bool { _, ok := r.projectedTo(a.owner); return !ok })
+	r.records.remove(kvstate.SourceTopic, "7.json")
+	r.holds(ownBlocks(a.owner), 0)
+}
+
+func TestAgentThatDiesIsNotProjected(t *testing.T) {
+	r := run(t, testWorker(1))
+	one := kvstate.Worker{WorkerID: 1}
+	a := newTestAgent(t, testOwner('A'), 7)
+	r.advertise(kvstate.SourceTopic, 7, a.source())
+	r.attach(a.attach(one))
+	r.ready(a.owner, one)
+	if state, reason := r.Worker(one); state != "ready" || reason != "" {
+		t.Errorf("worker: %s %s", state, reason)
+	}
+	a.http.Close()
+	r.until("not projected", func() bool { _, ok := r.projectedTo(a.owner); return !ok })
+	if state, reason := r.Worker(one); state != "unknown" || reason != "endpoint_unreachable" {
+		t.Errorf("worker: %s %s", state, reason)
+	}
+	if state, _ := r.Worker(kvstate.Worker{WorkerID: 9}); state != "none" {
+		t.Errorf("a worker without an owner: %s", state)
+	}
+}
+
+func TestOwnersAndMetricsSayWhatIsWrong(t *testing.T) {
+	r := run(t, testWorker(1))
+	s := sourceRecord(7)
+	s.RecoveryControlTarget.Transport = kvstate.Transport{Kind: kvstate.TCP, Address: "tcp://10.0.0.1:1"}
+	at := attachmentRecord(7, 1)
+	at.RecoveryControlTarget = s.RecoveryControlTarget
+	r.advertise(kvstate.SourceTopic, 7, s)
+	r.attach(at)
+	r.advertise(kvstate.SourceTopic, 9, s)
+	r.until("judged", func() bool {
+		owners := r.Owners()
+		return len(owners) == 1 && owners[0].Reason == "endpoint_unreachable"
+	})
+	got := r.Owners()[0]
+	want := OwnerReport{
+		Owner: s.CacheOwnerID.Key().String(), Identity: s.CacheOwnerID.String(), Source: "directory", Resolution: "unknown",
+		Reason: "endpoint_unreachable", Reasons: []string{"endpoint_unreachable", "recovery_behind_barrier"}, WorkerID: 1, Barrier: 1,
+		Problem: "its agent is reached by tcp, and Dynamo's own request plane is not spoken here: only http is", Since: got.Since,
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	<-r.Settled()
+	r.until("refused", func() bool {
+		var m dto.Metric
+		return r.metrics.refused.WithLabelValues("wrong_id").Write(&m) == nil && m.GetCounter().GetValue() == 1
+	})
+	families, err := r.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "mooring_kvstate_owners" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			unreachable := m.GetLabel()[0].GetValue() == "endpoint_unreachable"
+			if n := m.GetGauge().GetValue(); n != 0 != unreachable {
+				t.Errorf("%v: %v owners", m.GetLabel(), n)
+			}
+		}
+		return
+	}
+	t.Error("no gauge of owners")
+}
+
+func TestDirectoryThatLeavesAndReturns(t *testing.T) {
+	r := run(t, testWorker(1))
+	one := kvstate.Worker{WorkerID: 1}
+	a := newTestAgent(t, testOwner('A'), 7)
+	r.advertise(kvstate.SourceTopic, 7, a.source())
+	r.attach(a.attach(one))
+	a.emit(true, stored(kvstate.WorkerDomain, kvstate.Device, 1))
+	r.ready(a.owner, one)
+	r.records.rename(r.records.root, r.records.root+"-away")
+	r.until("uncertain", func() bool { return r.Owners()[0].Reason == "watch_uncertain" })
+	if got := r.Problems(); len(got) != 1 {
+		t.Errorf("problems: %q", got)
+	}
+	r.holds(engineBlocks(one), 1)
+	r.records.rename(r.records.root+"-away", r.records.root)
+	r.ready(a.owner, one)
+	if got := slices.Compact(a.wasAsked()); !slices.Equal(got, []string{"full"}) {
+		t.Errorf("asked %v: a watch that returns needs no recovery", got)
+	}
+}
+
+// Readers never wait and never see anything but whole projections, whatever the
+// reconciler does meanwhile. Run with -race.
+func TestReadersBesideChanges(t *testing.T) {
+	r := run(t, testWorker(1), testWorker(2))
+	a := newTestAgent(t, testOwner('A'), 7)
+	r.advertise(kvstate.SourceTopic, 7, a.source())
+	stop := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			var m index.Matches
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				p := r.controller.Projection()
+				if w, _, ok := p.Worker(a.owner.Key()); ok && w.WorkerID != 1 && w.WorkerID != 2 {
+					t.Errorf("projected to %v", w)
+				}
+				if ix, ok := r.set.Partition(testPartition); ok {
+					ix.Match(p, []uint64{1, 2, 3}, &m)
+				}
+				_ = r.Owners()
+			}
+		})
+	}
+	for i := range uint64(4) {
+		w := kvstate.Worker{WorkerID: 1 + i%2}
+		at := a.attach(w)
+		a.emit(true, stored(kvstate.WorkerDomain, kvstate.Device, 1, 2, 3))
+		r.attach(at)
+		r.ready(a.owner, w)
+		r.detach(at)
+		r.until("not projected", func() bool { _, ok := r.projectedTo(a.owner); return !ok })
+	}
+	close(stop)
+	readers.Wait()
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	if _, err := New(Config{}); err == nil {
+		t.Error("a reconciler without a fleet")
+	}
+}
+
+func TestStopWhileAgentsHang(t *testing.T) {
+	a := newTestAgent(t, testOwner('A'), 7)
+	a.mu.Lock()            // every answer waits
+	t.Cleanup(a.mu.Unlock) // until Run has ended
+	r := run(t, testWorker(1))
+	r.advertise(kvstate.SourceTopic, 7, a.source())
+	r.until("asked", func() bool { return len(r.Owners()) == 1 })
+}
