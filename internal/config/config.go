@@ -159,6 +159,15 @@ type Routing struct {
 	SharedCacheMultiplier     float64 // 0 to 1: what a block in a shared cache saves
 	DecodeActiveRequestWeight float64 // what a running request costs, in blocks
 	Temperature               float64 // 0: the cheapest worker; above: cheap ones more often than dear ones
+	Limits                    Limits
+}
+
+// Limits keep workers that are too busy out of a choice; where all are, the answer
+// is 429. 0 means no limit.
+type Limits struct {
+	ActiveRequests  int     // that run or wait on a worker's rank
+	WaitingRequests int     // that wait there, as the worker's metrics say
+	KVUse           float64 // 0 to 1: share of the KV blocks in use, as the worker's metrics say
 }
 
 // TokenizerOff as the tokenizer's URL means: no tokenizer is called.

@@ -119,8 +119,9 @@ routing:
   host_cache_hit_weight: 0.75
   disk_cache_hit_weight: 0.25
   shared_cache_multiplier: 0
-  decode_active_request_weight: 0
+  decode_active_request_weight: 1
   temperature: 0
+  limits: {active_requests: 0, waiting_requests: 0, kv_use: 0}
 envoy:
   listener: 127.0.0.1:10000
   attachment: override_host
@@ -168,6 +169,7 @@ routing:
   shared_cache_multiplier: 0.3
   decode_active_request_weight: 4
   temperature: 5
+  limits: {active_requests: 6, waiting_requests: 7, kv_use: 0.8}
 envoy: {listener: "[::]:80", attachment: original_dst, body_mode: none, destination_header: true, endpoints_file: e}
 shutdown: {drain: 1h}
 telemetry: {service_name: s}
@@ -183,7 +185,7 @@ telemetry: {service_name: s}
 		Replication: Replication{Peers: []string{"tcp://[2001:db8::1]:9092", "tcp://peer.example:9092"}, Publish: []Topic{TopicV2},
 			KeyFile: "f", WriterID: 18446744073709551615, DigestInterval: 100 * time.Millisecond, MaxClockSkew: day},
 		KVState:   KVState{"d", 64, 1, 1},
-		Routing:   Routing{Tokenizer{"https://tok.example/tokenize", time.Second}, 0, 0.5, 2, 0.1, 0.2, 0.3, 4, 5},
+		Routing:   Routing{Tokenizer{"https://tok.example/tokenize", time.Second}, 0, 0.5, 2, 0.1, 0.2, 0.3, 4, 5, Limits{6, 7, 0.8}},
 		Envoy:     Envoy{"[::]:80", AttachOriginalDst, BodyNone, true, "e"},
 		Shutdown:  Shutdown{time.Hour},
 		Telemetry: Telemetry{"s"},

@@ -52,7 +52,7 @@ func Default() *Config {
 		Routing: Routing{
 			Tokenizer:          Tokenizer{Deadline: 50 * time.Millisecond},
 			OverlapScoreCredit: 1, PrefillLoadScale: 1,
-			HostCacheHitWeight: 0.75, DiskCacheHitWeight: 0.25,
+			HostCacheHitWeight: 0.75, DiskCacheHitWeight: 0.25, DecodeActiveRequestWeight: 1,
 		},
 		Envoy: Envoy{
 			Listener:      "127.0.0.1:10000",

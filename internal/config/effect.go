@@ -13,8 +13,6 @@ import (
 func withoutEffect() []string {
 	return []string{
 		"workers.metrics.",
-		"kvstate.",
-		"routing.",
 	}
 }
 

@@ -16,7 +16,7 @@ session:
 `))
 	fmt.Println(err)
 
-	c, err := config.Parse("mooring.yaml", []byte("session: {ttl: 1h}\nkvstate: {block_size: 16}\n"))
+	c, err := config.Parse("mooring.yaml", []byte("session: {ttl: 1h}\nworkers: {metrics: {path: /m}}\n"))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -30,5 +30,5 @@ session:
 	// mooring.yaml:5: session.tll: is no key; did you mean ttl?
 	// mooring.yaml:6: session.mode: is "firm"; it takes one of hard, soft
 	// 1h0m0s hard
-	// mooring.yaml:2: kvstate.block_size: is checked but has no effect in this release
+	// mooring.yaml:2: workers.metrics.path: is checked but has no effect in this release
 }

@@ -110,6 +110,9 @@ func routingKeys() []key[Config] {
 		leaf("routing.shared_cache_multiplier", func(c *Config) *float64 { return &c.Routing.SharedCacheMultiplier }, number(0, 1, "")),
 		leaf("routing.decode_active_request_weight", func(c *Config) *float64 { return &c.Routing.DecodeActiveRequestWeight }, number(0, 1000, "")),
 		leaf("routing.temperature", func(c *Config) *float64 { return &c.Routing.Temperature }, number(0, 1000, "")),
+		leaf("routing.limits.active_requests", func(c *Config) *int { return &c.Routing.Limits.ActiveRequests }, integer(0, 1<<20)),
+		leaf("routing.limits.waiting_requests", func(c *Config) *int { return &c.Routing.Limits.WaitingRequests }, integer(0, 1<<20)),
+		leaf("routing.limits.kv_use", func(c *Config) *float64 { return &c.Routing.Limits.KVUse }, number(0, 1, "")),
 	}
 }
 
