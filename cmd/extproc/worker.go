@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"mooring/internal/fleet"
 	"mooring/internal/simworker"
 )
 
@@ -33,15 +35,23 @@ the frames topic, sequence and MessagePack payload, rank i at that port plus i. 
 --kv-replay a ROUTER socket repeats what was published. POST /reset_prefix_cache empties
 the caches.
 
+With --state-agent a state agent, the durable half of a KV pool, stands behind each rank:
+it writes a source and an attachment record, answers status and recovery questions at
+POST /kv_state/control/RANK, and publishes numbered events on a ZMQ PUB socket that the
+status names. It keeps the blocks of --host-blocks when the engine is replaced.
+
 For tests: POST /debug/echo tells the SHA-256 of what arrived, GET /debug/stream?n=10&
 bytes=16&every=100ms streams, GET /debug/requests?session=ID lists what arrived, POST
-/debug/engine/restart replaces the engine: empty caches, sequence numbers from 0.
+/debug/engine/restart replaces the engine: empty caches, sequence numbers from 0, and the
+next generation at its agent. POST /debug/agent/detach and /debug/agent/attach?worker_id=N
+(both with rank=R) change what is attached, /debug/agent/fault?set=NAME what is wrong.
 
 The log line "ready" carries the bound addresses as addr, kv_events and kv_replay.`,
 		Example: `  extproc worker --listen 127.0.0.1:8000 --model llama --first-token 200ms --per-token 20ms
   curl -s http://127.0.0.1:8000/v1/chat/completions -H 'content-type: application/json' \
     -d '{"model":"llama","messages":[{"role":"user","content":"hello"}],"stream":true}'
-  extproc worker --kv-events tcp://127.0.0.1:5557 --kv-replay tcp://127.0.0.1:5657`,
+  extproc worker --kv-events tcp://127.0.0.1:5557 --kv-replay tcp://127.0.0.1:5657
+  extproc worker --state-agent /tmp/records --cache-owner pool-1 --host-blocks 4096`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runWorker(cmd.Context(), cfg, address, logging)
@@ -52,12 +62,13 @@ The log line "ready" carries the bound addresses as addr, kv_events and kv_repla
 	f.StringVar(&logging, "log-level", "info", "debug, info, warn or error")
 	workerFlags(cmd, &cfg)
 	workerEventFlags(cmd, &cfg.Events)
+	workerAgentFlags(cmd, &cfg.Agent)
 	return cmd
 }
 
 // runWorker serves until ctx ends.
 func runWorker(ctx context.Context, cfg simworker.Config, address, logging string) error {
-	for name, n := range map[string]int{"ranks": cfg.Ranks, "tokens": cfg.Tokens, "block-size": cfg.BlockSize, "cache-blocks": cfg.CacheBlocks, "kv-buffer": cfg.Events.Buffer} {
+	for name, n := range map[string]int{"ranks": cfg.Ranks, "tokens": cfg.Tokens, "block-size": cfg.BlockSize, "cache-blocks": cfg.CacheBlocks, "kv-buffer": cfg.Events.Buffer, "agent-buffer": cfg.Agent.Buffer} {
 		if n < 1 {
 			return usageError{fmt.Errorf("--%s %d: want 1 or more", name, n)}
 		}
@@ -72,6 +83,10 @@ func runWorker(ctx context.Context, cfg simworker.Config, address, logging strin
 	}
 	defer ln.Close()
 	cfg.Name, cfg.Logger = ln.Addr().String(), logger
+	if cfg.Agent.WorkerID == 0 {
+		cfg.Agent.WorkerID = uint64(fleet.DeriveWorkerID(cfg.Name))
+	}
+	cfg.Agent.PublisherID = 1 + rand.Uint64N(1<<63) // room for every rank's
 	cfg.Ready = func(e simworker.Endpoints) {
 		at := []any{"addr", e.HTTP}
 		if e.KVEvents != "" {

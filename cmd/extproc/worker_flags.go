@@ -19,7 +19,7 @@ func workerFlags(cmd *cobra.Command, cfg *simworker.Config) {
 	f.IntVar(&cfg.Tokens, "tokens", 16, "tokens generated for a request without max_tokens")
 	f.IntVar(&cfg.BlockSize, "block-size", 16, "tokens in a cache block")
 	f.IntVar(&cfg.CacheBlocks, "cache-blocks", 4096, "blocks of each rank's cache")
-	f.IntVar(&cfg.HostBlocks, "host-blocks", 0, "blocks of each rank's pool in host memory, which outlives the engine; 0 is none")
+	f.IntVar(&cfg.HostBlocks, "host-blocks", 0, "blocks of each rank's pool in host memory, which outlives the engine; 0 is none, but with --state-agent as many as --cache-blocks")
 	f.Float64Var(&cfg.FailRate, "fail-rate", 0, "share of requests answered with 500, from 0 to 1, evenly spread")
 }
 
@@ -37,4 +37,16 @@ func workerEventFlags(cmd *cobra.Command, kv *simworker.KVEvents) {
 	f.IntVar(&kv.ReplayFrames, "kv-replay-frames", 3, "frames of a replayed message: 3, or 4 with the topic")
 	f.DurationVar(&kv.ReplayDelay, "kv-replay-delay", 0, "time from a replay request to its answer")
 	f.TextVar(&kv.ReplayFault, "kv-replay-fault", simworker.ReplayFine, "what is wrong with replays: none, silent, no-end (without the end marker), endless (over and over)")
+}
+
+// workerAgentFlags are the flags of the state agents.
+func workerAgentFlags(cmd *cobra.Command, agent *simworker.StateAgent) {
+	f := cmd.Flags()
+	f.StringVar(&agent.Dir, "state-agent", "", "run a state agent behind each rank, and write its discovery records to DIR/TOPIC/ID.json; empty is none")
+	f.StringVar(&agent.CacheOwner, "cache-owner", "", "name of the KV pool behind the agents; a process with the same name takes its records over (default the bound address)")
+	f.Uint64Var(&agent.WorkerID, "worker-id", 0, "id of this worker in the agents' records; 0 is the one Mooring derives from the bound address")
+	f.IntVar(&agent.Buffer, "agent-buffer", 4096, "last events of each agent that can be recovered as a range")
+	f.IntVar(&agent.DropEvery, "agent-drop", 0, "withhold every N-th batch of an agent's live events; 0 withholds none")
+	f.TextVar(&agent.Fault, "agent-fault", simworker.AgentFine, "what is wrong with the agents: none, late (answers), generation (a wrong one stated), identity (recoveries of another publisher), behind (never at the barrier)")
+	f.DurationVar(&agent.Delay, "agent-delay", 6*time.Second, "how late answers are with --agent-fault late")
 }

@@ -53,10 +53,13 @@ type Config struct {
 	CacheBlocks int
 	// HostBlocks is the number of blocks of each rank's pool in host memory, to
 	// which full blocks are copied and from which prompts are loaded. Its events
-	// carry the ownership "kvcr". Default 0: no such pool.
+	// carry the ownership "kvcr". Default 0: no such pool, but as many as
+	// CacheBlocks with a state agent, which is there for it.
 	HostBlocks int
 	// Events says whether and how the changes of the caches are published.
 	Events KVEvents
+	// Agent says whether a state agent stands behind each rank.
+	Agent StateAgent
 	// FailRate is the share of generation and embedding requests answered with
 	// status 500, from 0 to 1, spread evenly and not randomly: with 0.25 every
 	// fourth request fails. Default 0.
@@ -93,9 +96,14 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Ready == nil {
 		c.Ready = func(Endpoints) {}
 	}
-	var err error
-	c.Events, err = c.Events.withDefaults()
-	return c, errors.Join(c.checkNames(), c.checkNumbers(), err)
+	if c.Agent.Dir != "" {
+		setDefault(&c.Events.Endpoint, "tcp://127.0.0.1:0")
+		setDefault(&c.HostBlocks, c.CacheBlocks)
+	}
+	var events, agent error
+	c.Events, events = c.Events.withDefaults()
+	c.Agent, agent = c.Agent.withDefaults(c.Name)
+	return c, errors.Join(c.checkNames(), c.checkNumbers(), events, agent)
 }
 
 func setDefault[T comparable](field *T, value T) {

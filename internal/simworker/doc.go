@@ -23,6 +23,12 @@
 // queue between the engine and the socket, and a bounded buffer that a ROUTER
 // socket repeats. A pool in host memory, if there is one, outlives the engine.
 //
+// With StateAgent the durable half of the KV pool stands behind each rank: it
+// advertises itself in a directory of records, attaches the engine under a
+// generation that grows with each engine, numbers every change, publishes it,
+// and answers status and recovery questions. Its state follows the engine
+// through the same queue as the KV events.
+//
 // The package starts no goroutine except inside Serve, which returns when all
 // of them have ended.
 package simworker

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 
 	"mooring/internal/zmqsock"
 )
@@ -19,46 +20,79 @@ type Endpoints struct {
 	KVReplay string // likewise
 }
 
-// openStreams binds the sockets of every rank; nil without KV events. They
-// close with ctx.
-func (w *Worker) openStreams(ctx context.Context) ([]*kvStream, error) {
+// makeLanes makes what stands behind the ranks, nothing without KV events.
+func (w *Worker) makeLanes() error {
 	cfg := w.cfg.Events
-	if cfg.Endpoint == "" {
-		return nil, nil
+	if !cfg.journaled() {
+		return nil
 	}
-	streams := make([]*kvStream, w.cfg.Ranks)
-	for i := range streams {
-		streams[i] = &kvStream{
+	for i := range w.cfg.Ranks {
+		l := &lane{engine: w.engine, rank: i, commands: make(chan func())}
+		l.stream = &kvStream{
 			cfg: cfg, buffer: newReplayBuffer(cfg.Buffer), counts: &w.metrics.kv[i], logger: w.cfg.Logger,
 			enc: kvEncoder{
 				format: cfg.Format, hashes: cfg.Hashes, salt: cfg.Salt, blockSize: w.cfg.BlockSize,
 				rank: i, adapters: w.cfg.Adapters,
 			},
 		}
+		if w.cfg.Agent.Dir != "" {
+			var err error
+			if l.agent, err = newAgent(w.cfg, i); err != nil {
+				return err
+			}
+		}
+		w.lanes = append(w.lanes, l)
 	}
-	err := bindRanks(cfg.Endpoint, streams, func(s *kvStream, endpoint string) (bound, error) {
-		p, err := zmqsock.Listen(ctx, zmqsock.PublisherConfig{Endpoint: endpoint, Logger: w.cfg.Logger})
-		s.publisher = p
-		return p, err
-	})
-	if err == nil && cfg.Replay != "" {
-		err = bindRanks(cfg.Replay, streams, func(s *kvStream, endpoint string) (bound, error) {
-			r, err := zmqsock.ListenRouter(ctx, zmqsock.RouterConfig{Endpoint: endpoint, Serve: s.replay, Logger: w.cfg.Logger})
-			s.router = r
-			return r, err
-		})
-	}
-	if err != nil {
-		closeStreams(streams)
-		return nil, fmt.Errorf("kv events: %w", err)
-	}
-	return streams, nil
+	return nil
 }
 
-func closeStreams(streams []*kvStream) {
-	for _, s := range streams {
-		s.close()
+// startLanes binds the sockets of every rank and starts a goroutine for each,
+// which ends with ctx; the caller waits for them. After an error nothing is
+// left.
+func (w *Worker) startLanes(ctx context.Context, ln net.Listener) (running *sync.WaitGroup, err error) {
+	defer func() {
+		if err != nil {
+			for _, l := range w.lanes {
+				l.close()
+			}
+		}
+	}()
+	if err := w.bindLanes(ctx); err != nil {
+		return nil, fmt.Errorf("kv events: %w", err)
 	}
+	for _, l := range w.lanes {
+		if l.agent == nil {
+			continue
+		}
+		if err := l.agent.open(ctx, ln.Addr(), l.stream.publisher.Endpoint()); err != nil {
+			return nil, fmt.Errorf("state agent of rank %d: %w", l.rank, err)
+		}
+	}
+	running = new(sync.WaitGroup)
+	for _, l := range w.lanes {
+		running.Go(func() { l.run(ctx) })
+	}
+	return running, nil
+}
+
+func (w *Worker) bindLanes(ctx context.Context) error {
+	if len(w.lanes) == 0 {
+		return nil
+	}
+	cfg := w.cfg.Events
+	err := bindRanks(cfg.Endpoint, w.lanes, func(l *lane, endpoint string) (bound, error) {
+		p, err := zmqsock.Listen(ctx, zmqsock.PublisherConfig{Endpoint: endpoint, Logger: w.cfg.Logger})
+		l.stream.publisher = p
+		return p, err
+	})
+	if err != nil || cfg.Replay == "" {
+		return err
+	}
+	return bindRanks(cfg.Replay, w.lanes, func(l *lane, endpoint string) (bound, error) {
+		r, err := zmqsock.ListenRouter(ctx, zmqsock.RouterConfig{Endpoint: endpoint, Serve: l.stream.replay, Logger: w.cfg.Logger})
+		l.stream.router = r
+		return r, err
+	})
 }
 
 // bound is a socket of either kind.
@@ -70,25 +104,25 @@ type bound interface {
 // maxBindTries is how often free consecutive ports are looked for.
 const maxBindTries = 32
 
-// bindRanks binds one socket for each stream, at consecutive ports. With port 0
+// bindRanks binds one socket for each lane, at consecutive ports. With port 0
 // the first is any free one from which on there are enough.
-func bindRanks(endpoint string, streams []*kvStream, bind func(*kvStream, string) (bound, error)) error {
+func bindRanks(endpoint string, lanes []*lane, bind func(*lane, string) (bound, error)) error {
 	host, port, err := splitEndpoint(endpoint)
 	if err != nil {
 		return err
 	}
 	for try := 1; ; try++ {
-		err := bindFrom(host, port, streams, bind)
+		err := bindFrom(host, port, lanes, bind)
 		if err == nil || port != 0 || try == maxBindTries {
 			return err
 		}
 	}
 }
 
-func bindFrom(host string, port int, streams []*kvStream, bind func(*kvStream, string) (bound, error)) error {
+func bindFrom(host string, port int, lanes []*lane, bind func(*lane, string) (bound, error)) error {
 	var all []bound
-	for i, s := range streams {
-		b, err := bind(s, "tcp://"+net.JoinHostPort(host, strconv.Itoa(port+i)))
+	for i, l := range lanes {
+		b, err := bind(l, "tcp://"+net.JoinHostPort(host, strconv.Itoa(port+i)))
 		if err != nil {
 			for _, b := range all {
 				b.Close()
@@ -121,12 +155,12 @@ func splitEndpoint(endpoint string) (host string, port int, err error) {
 }
 
 // endpoints says where everything is bound.
-func endpoints(ln net.Listener, streams []*kvStream) Endpoints {
+func (w *Worker) endpoints(ln net.Listener) Endpoints {
 	e := Endpoints{HTTP: ln.Addr().String()}
-	if len(streams) > 0 {
-		e.KVEvents = streams[0].publisher.Endpoint()
-		if streams[0].router != nil {
-			e.KVReplay = streams[0].router.Endpoint()
+	if len(w.lanes) > 0 {
+		e.KVEvents = w.lanes[0].stream.publisher.Endpoint()
+		if r := w.lanes[0].stream.router; r != nil {
+			e.KVReplay = r.Endpoint()
 		}
 	}
 	return e

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"math"
-	"sync"
 	"time"
 
 	"mooring/internal/zmqsock"
@@ -24,31 +23,6 @@ type kvStream struct {
 	router    *zmqsock.Router // nil: no replay
 
 	epoch uint64 // owned by publish
-}
-
-// startPublishing starts a goroutine for each stream, which ends with ctx and
-// closes its sockets. The caller waits for them.
-func (w *Worker) startPublishing(ctx context.Context, streams []*kvStream) *sync.WaitGroup {
-	var all sync.WaitGroup
-	for i, s := range streams {
-		all.Go(func() {
-			defer s.close()
-			s.run(ctx, w.engine.ranks[i].journal.batches)
-		})
-	}
-	return &all
-}
-
-// run publishes batches until ctx ends.
-func (s *kvStream) run(ctx context.Context, batches <-chan batch) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case b := <-batches:
-			s.publish(b)
-		}
-	}
 }
 
 // publish numbers and sends a batch. It does not block.

@@ -1,6 +1,9 @@
 package simworker
 
-import "container/list"
+import (
+	"container/list"
+	"slices"
+)
 
 // hostPool is the tier below a rank's cache: copies of full blocks in host
 // memory, made when a block becomes full and kept when it leaves the cache. As
@@ -18,21 +21,34 @@ func newHostPool(capacity int) *hostPool {
 	return &hostPool{capacity: capacity, blocks: make(map[blockKey]*list.Element)}
 }
 
-// touch reports whether a block is there, and makes it the most recently used.
-func (p *hostPool) touch(key blockKey) bool {
-	e, ok := p.blocks[key]
-	if ok {
-		p.order.MoveToBack(e)
+// load returns how many of keys, from the front, are there, and makes them the
+// most recently used.
+func (p *hostPool) load(keys []blockKey) int {
+	n := 0
+	for n < len(keys) && p.blocks[keys[n]] != nil {
+		n++
 	}
-	return ok
+	p.touch(keys[:n])
+	return n
 }
 
-// store puts the blocks keys[s.from:s.to] in. It returns the runs that are new
-// and what had to leave for them. At most capacity blocks of a call are stored,
-// those at the front.
+// touch makes the blocks of a sequence the most recently used, the first most
+// of all: a block is of no use without those before it.
+func (p *hostPool) touch(keys []blockKey) {
+	for _, key := range slices.Backward(keys) {
+		if e := p.blocks[key]; e != nil {
+			p.order.MoveToBack(e)
+		}
+	}
+}
+
+// store puts the blocks keys[s.from:s.to] of a sequence in. It returns the runs
+// that are new and what had to leave for them. At most capacity blocks of a
+// call are stored, those at the front.
 func (p *hostPool) store(keys []blockKey, s span) (added []span, evicted []blockKey) {
-	for i := s.from; i < min(s.to, s.from+p.capacity); i++ {
-		if p.touch(keys[i]) {
+	s.to = min(s.to, s.from+p.capacity)
+	for i := s.from; i < s.to; i++ {
+		if p.blocks[keys[i]] != nil {
 			continue
 		}
 		if n := len(added); n > 0 && added[n-1].to == i {
@@ -42,6 +58,7 @@ func (p *hostPool) store(keys []blockKey, s span) (added []span, evicted []block
 		}
 		p.blocks[keys[i]] = p.order.PushBack(keys[i])
 	}
+	p.touch(keys[s.from:s.to])
 	for p.order.Len() > p.capacity {
 		front := p.order.Front()
 		key := front.Value.(blockKey)
@@ -49,6 +66,7 @@ func (p *hostPool) store(keys []blockKey, s span) (added []span, evicted []block
 		delete(p.blocks, key)
 		evicted = append(evicted, key)
 	}
+	p.touch(keys[:s.to])
 	return added, evicted
 }
 

@@ -7,47 +7,54 @@ import (
 	"testing"
 )
 
-// The pool against a list: newest at the end, what is stored or touched moves
-// there, and the front leaves.
+// The pool against a list: what is stored or loaded moves to the end, the first
+// block of a sequence behind all others, and the front leaves.
 func TestHostPoolIsLeastRecentlyUsed(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	for capacity := range 5 {
+	for capacity := range 6 {
 		p := newHostPool(capacity)
 		var list []blockKey
-		use := func(key blockKey) (known bool) {
-			if i := slices.Index(list, key); i >= 0 {
-				list, known = slices.Delete(list, i, i+1), true
+		use := func(keys []blockKey) {
+			for _, key := range slices.Backward(keys) {
+				if i := slices.Index(list, key); i >= 0 {
+					list = append(slices.Delete(list, i, i+1), key)
+				}
 			}
-			list = append(list, key)
-			return known
 		}
 		for range 500 {
-			keys := make([]blockKey, rng.IntN(8))
+			keys := make([]blockKey, 1+rng.IntN(8))
 			first := rng.IntN(8)
 			for i := range keys {
 				keys[i] = blockKey{byte(first + i)}
 			}
-			added, evicted := p.store(keys, span{0, len(keys)})
+			from := rng.IntN(len(keys))
+			part := keys[from:min(len(keys), from+capacity)]
+			added, evicted := p.store(keys, span{from, len(keys)})
 			var wantAdded, gotAdded, wantEvicted []blockKey
-			for _, key := range keys[:min(len(keys), capacity)] {
-				if !use(key) {
-					wantAdded = append(wantAdded, key)
+			for _, key := range part {
+				if !slices.Contains(list, key) {
+					wantAdded, list = append(wantAdded, key), append(list, key)
 				}
 			}
+			use(part)
 			for len(list) > capacity {
 				wantEvicted, list = append(wantEvicted, list[0]), list[1:]
 			}
+			use(keys[:from+len(part)])
 			for _, s := range added {
 				gotAdded = append(gotAdded, keys[s.from:s.to]...)
 			}
 			if !slices.Equal(gotAdded, wantAdded) || !slices.Equal(evicted, wantEvicted) {
 				t.Fatalf("capacity %d: added %v and evicted %v, want %v and %v", capacity, gotAdded, evicted, wantAdded, wantEvicted)
 			}
-			if key := (blockKey{byte(rng.IntN(16))}); p.touch(key) != slices.Contains(list, key) {
-				t.Fatalf("touch %v", key)
-			} else if slices.Contains(list, key) {
-				use(key)
+			n := 0
+			for n < len(keys) && slices.Contains(list, keys[n]) {
+				n++
 			}
+			if got := p.load(keys); got != n {
+				t.Fatalf("%d loaded, want %d", got, n)
+			}
+			use(keys[:n])
 		}
 	}
 }

@@ -6,9 +6,7 @@ import "fmt"
 // that follow what the cache has of usable.
 func (r *rank) loadLocked(c *chain, held *holding, usable []blockKey) {
 	n := len(held.pinned)
-	for n < len(usable) && r.host.touch(usable[n]) {
-		n++
-	}
+	n += r.host.load(usable[n:])
 	r.journal.stored(c, r.cache.fill(held, usable[:n]), false)
 }
 
@@ -54,18 +52,16 @@ func (e *engine) reset(host bool) error {
 	return nil
 }
 
-// restart replaces the engine process: every rank's cache is a new one and its
-// batches count from 0 again. The host pools stay. Running requests finish in
-// the old caches, which nobody matches any more.
-func (e *engine) restart() {
+// restart replaces the engine process of a rank: its cache is a new one and its
+// batches count from 0 again. The host pool stays. Running requests finish in
+// the old cache, which nobody matches any more.
+func (e *engine) restart(rank int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for i := range e.ranks {
-		r := &e.ranks[i]
-		r.cache = newCache(e.cacheBlocks)
-		r.journal.restart()
-		e.admitLocked(r)
-	}
+	r := &e.ranks[rank]
+	r.cache = newCache(e.cacheBlocks)
+	r.journal.restart()
+	e.admitLocked(r)
 }
 
 // lost returns how many batches of a rank found the queue full.

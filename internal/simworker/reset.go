@@ -21,11 +21,3 @@ func (w *Worker) resetPrefixCache(rw http.ResponseWriter, r *http.Request) error
 	rw.WriteHeader(http.StatusOK)
 	return nil
 }
-
-// debugRestart answers POST /debug/engine/restart: the engine part starts anew,
-// as if its process had been replaced.
-func (w *Worker) debugRestart(rw http.ResponseWriter, _ *http.Request) error {
-	w.engine.restart()
-	rw.WriteHeader(http.StatusNoContent)
-	return nil
-}

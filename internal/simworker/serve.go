@@ -29,17 +29,16 @@ var errDrain = errors.New("drain: time is over, requests were cut off")
 func (w *Worker) Serve(ctx context.Context, ln net.Listener) error {
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
-	streams, err := w.openStreams(requests)
+	lanes, err := w.startLanes(requests, ln)
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	publishing := w.startPublishing(requests, streams)
-	defer publishing.Wait() // after the cut below
+	defer lanes.Wait() // after the cut below
 	running := newGate()
 	srv := w.server(requests, running.wrap(w.Handler()))
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }()
-	w.cfg.Ready(endpoints(ln, streams))
+	w.cfg.Ready(w.endpoints(ln))
 
 	select {
 	case err = <-served:

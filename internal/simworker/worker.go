@@ -15,6 +15,7 @@ import (
 type Worker struct {
 	cfg     Config
 	engine  *engine
+	lanes   []*lane // by rank; none without KV events
 	metrics *metrics
 	history history
 	started time.Time
@@ -30,12 +31,16 @@ func New(cfg Config) (*Worker, error) {
 		return nil, fmt.Errorf("simulated worker: %w", err)
 	}
 	e := newEngine(cfg)
-	return &Worker{
+	w := &Worker{
 		cfg:     cfg,
 		engine:  e,
 		metrics: newMetrics(cfg.Models[0], e),
 		started: time.Now(),
-	}, nil
+	}
+	if err := w.makeLanes(); err != nil {
+		return nil, fmt.Errorf("simulated worker: %w", err)
+	}
+	return w, nil
 }
 
 // Handler returns the worker's HTTP API. Every answer carries x-sim-worker.
@@ -55,7 +60,11 @@ func (w *Worker) Handler() http.Handler {
 	handle("POST /tokenize", w.tokenize)
 	handle("POST /detokenize", w.detokenize)
 	handle("POST /reset_prefix_cache", w.resetPrefixCache)
+	handle("POST "+controlPath+"{rank}", w.agentControl)
 	handle("POST /debug/engine/restart", w.debugRestart)
+	handle("POST /debug/agent/attach", w.debugAttach)
+	handle("POST /debug/agent/detach", w.debugDetach)
+	handle("POST /debug/agent/fault", w.debugFault)
 	handle("POST /debug/echo", w.debugEcho)
 	handle("GET /debug/stream", w.debugStream)
 	handle("GET /debug/requests", w.debugRequests)
