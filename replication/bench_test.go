@@ -1,6 +1,40 @@
 package replication
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"mooring/affinity"
+	"mooring/internal/fleet"
+)
+
+var benchPart = fleet.Partition{Model: "llama-70b", Group: fleet.DefaultName}
+
+// newBenchCore returns a replica with room for the given number of sessions,
+// which publishes on v2 alone.
+func newBenchCore(b *testing.B, id uint64, sessions int) (*Core, *affinity.Table) {
+	b.Helper()
+	live := fleet.NewLive(fleet.NewView([]fleet.Worker{{
+		ID: 7, Address: "10.0.0.7:80", Models: []string{benchPart.Model}, Group: benchPart.Group, Ranks: 2, State: fleet.Active,
+	}}))
+	var core *Core
+	resolver, err := affinity.NewResolver(live, affinity.Config{
+		MaxSessions: sessions, WriterID: id, Publish: func(p fleet.Partition, ev affinity.Event) { core.Local(p, ev) },
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if core, err = New(time.Now(), Config{Sessions: resolver, SenderID: id, WriterID: id}); err != nil {
+		b.Fatal(err)
+	}
+	t, _ := resolver.Table(benchPart)
+	return core, t
+}
+
+func benchEvent(i int) affinity.Event {
+	return affinity.Event{Session: fmt.Sprint("conversation-", i), Target: fleet.OnRank(7, 1), Sequence: uint64(1 + i), WriterID: 42, Life: 30 * time.Minute}
+}
 
 func BenchmarkEvent(b *testing.B) {
 	payload := unhex(b, rankedHex)
@@ -23,4 +57,173 @@ func BenchmarkEvent(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkApply is what one message costs that reached this replica: decoded and
+// merged.
+func BenchmarkApply(b *testing.B) {
+	message := func(i int, topic string) Message {
+		ms := uint64(1_800_000)
+		e := BindingEvent{
+			ModelName: benchPart.Model, RoutingGroup: benchPart.Group, SessionID: fmt.Sprint("conversation-", i), WorkerID: 7, Sequence: uint64(1 + i), WriterID: 42,
+			SenderID: 9, SenderSeq: uint64(1 + i), TTLMillis: &ms,
+		}
+		return Message{Topic: topic, Payload: AppendEvent(nil, &e)}
+	}
+	for _, c := range []struct {
+		name, topic string
+		sessions    int // 0: each message is a new one
+		want        Disposition
+	}{
+		{"new", TopicV2, 0, Inserted},
+		{"refresh", TopicV2, 1000, Refreshed},
+		{"v1 copy", TopicV1, 1000, DuplicateV1},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			core, _ := newBenchCore(b, 1, 1<<24)
+			now := time.Now()
+			distinct := c.sessions
+			if distinct == 0 {
+				distinct = b.N
+			}
+			msgs := make([]Message, distinct)
+			for i := range msgs {
+				msgs[i] = message(i, c.topic)
+				if c.sessions > 0 {
+					core.Receive(now, message(i, TopicV2))
+				}
+			}
+			b.ResetTimer()
+			for i := range b.N {
+				if got := core.Receive(now, msgs[i%distinct]); got != c.want {
+					b.Fatalf("%v, want %v", got, c.want)
+				}
+			}
+		})
+	}
+}
+
+// exchanged is what replicas sent one another.
+type exchanged struct {
+	messages, events, bytes int
+	longest                 time.Duration // one Tick, Flush or Receive
+}
+
+// exchange lets d pass for two replicas that hear one another at once.
+func exchange(now time.Time, d time.Duration, cores ...*Core) (x exchanged) {
+	timed := func(f func()) {
+		start := time.Now()
+		f()
+		x.longest = max(x.longest, time.Since(start))
+	}
+	for end := now.Add(d); now.Before(end); now = now.Add(20 * time.Millisecond) {
+		for i, c := range cores {
+			var out []Message
+			timed(func() { c.Tick(now) })
+			timed(func() { out = c.Flush(now) })
+			for _, m := range out {
+				x.messages++
+				x.bytes += len(m.Topic) + len(m.Payload)
+				if m.Topic == TopicV2 {
+					x.events++
+				}
+				timed(func() { cores[1-i].Receive(now, m) })
+			}
+		}
+	}
+	return x
+}
+
+// BenchmarkRepair is how two replicas of a million bindings find the hundred that
+// differ: what they send beside their digests, and for how long at most the
+// goroutine that also sends bindings is busy. The time is that of 12.5 s of their
+// lives.
+func BenchmarkRepair(b *testing.B) {
+	for _, sessions := range []int{65_536, 1_000_000} {
+		b.Run(fmt.Sprint("sessions=", sessions), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				x, y := repairPair(b, sessions, 100)
+				b.StartTimer()
+				sent := exchange(time.Now(), 12500*time.Millisecond, x.core, y.core)
+				if x.table.Digest() != y.table.Digest() {
+					b.Fatal("the replicas still differ")
+				}
+				b.ReportMetric(float64(sent.events), "records")
+				b.ReportMetric(float64(sent.bytes), "bytes")
+				b.ReportMetric(float64(sent.longest.Microseconds()), "µs-longest")
+			}
+		})
+	}
+}
+
+type benchReplica struct {
+	core  *Core
+	table *affinity.Table
+}
+
+func repairPair(b *testing.B, sessions, differing int) (x, y benchReplica) {
+	x.core, x.table = newBenchCore(b, 1, sessions)
+	y.core, y.table = newBenchCore(b, 2, sessions)
+	for i := range sessions {
+		ev := benchEvent(i)
+		x.table.Apply(ev)
+		if i >= differing {
+			y.table.Apply(ev)
+		}
+	}
+	return x, y
+}
+
+// BenchmarkTraffic is what one session's requests cost on the wire, ten seconds
+// each and ten seconds apart, by our rule and by the base's of two events per
+// request. Digests are not counted: they do not depend on requests.
+func BenchmarkTraffic(b *testing.B) {
+	for _, turns := range []int{1, 10, 100} {
+		b.Run(fmt.Sprint("turns=", turns), func(b *testing.B) {
+			var messages, bytes int
+			for b.Loop() {
+				messages, bytes = sessionTraffic(b, turns)
+			}
+			e := BindingEvent{ModelName: benchPart.Model, RoutingGroup: benchPart.Group, SessionID: "conversation-1", WorkerID: 7, Sequence: 1 << 60, WriterID: 1 << 63}
+			base := len(TopicV2) + len(AppendEvent(nil, &e))
+			n := float64(turns)
+			b.ReportMetric(float64(messages)/n, "messages/request")
+			b.ReportMetric(float64(bytes)/n, "bytes/request")
+			b.ReportMetric(2, "base-messages/request")
+			b.ReportMetric(float64(2*base), "base-bytes/request")
+		})
+	}
+}
+
+func sessionTraffic(b *testing.B, turns int) (messages, bytes int) {
+	core, table := newBenchCore(b, 1, 10)
+	now := time.Now()
+	pass := func(d time.Duration) {
+		for end := now.Add(d); now.Before(end); now = now.Add(time.Second) {
+			for _, m := range core.Flush(now) {
+				if m.Topic == TopicV2 {
+					messages++
+					bytes += len(m.Topic) + len(m.Payload)
+				}
+			}
+		}
+	}
+	for range turns {
+		l, err := table.Acquire(b.Context(), "conversation-1", fleet.Target{})
+		if err == nil {
+			if _, bound := l.Target(); !bound {
+				err = l.Bind(fleet.OnRank(7, 1))
+			}
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		pass(10 * time.Second)
+		l.Release(affinity.Completed)
+		pass(10 * time.Second)
+	}
+	pass(affinity.MaxTTL / 8760) // an hour: what is still due
+	return messages, bytes
 }
