@@ -47,6 +47,7 @@ type replica struct {
 	filter    *extproc.Server
 	grpc      *grpc.Server
 	sessions  *affinity.Resolver
+	kv        kvState
 	router    *routing.Router
 	mesh      *mesh // nil: bindings are not replicated
 	vigil     *vigil
@@ -102,7 +103,8 @@ func (r *replica) build(cfg *config.Config) error {
 	if r.sessions, err = affinity.NewResolver(r.discovery.Live(), sessionConfig); err != nil {
 		return fmt.Errorf("session: %w", err)
 	}
-	r.router = routing.NewRouter(r.discovery.Live(), r.sessions, routingConfig(cfg))
+	r.kv = newKVState(cfg, r.registry)
+	r.router = routing.NewRouter(r.discovery.Live(), r.sessions, routingConfig(cfg, r.kv, r.registry))
 	tracing, flush, err := newTracing(context.Background(), cfg.Telemetry.ServiceName, r.logger)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"net/url"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
@@ -10,6 +11,9 @@ import (
 	"mooring/extproc"
 	"mooring/internal/config"
 	"mooring/internal/discovery"
+	"mooring/internal/tokenizer"
+	"mooring/kvstate"
+	"mooring/kvstate/index"
 	"mooring/routing"
 )
 
@@ -67,8 +71,22 @@ func affinityConfig(cfg *config.Config, replica uint64, logger *slog.Logger, met
 	return c
 }
 
-func routingConfig(cfg *config.Config) routing.Config {
-	return routing.Config{
+// kvState is what is known of the workers' KV caches: whoever hears of it writes
+// both, choices read them.
+type kvState struct {
+	index      *index.Set
+	controller *kvstate.Controller
+}
+
+func newKVState(cfg *config.Config, metrics prometheus.Registerer) kvState {
+	return kvState{
+		index:      index.NewSet(index.Config{MaxBlocks: cfg.KVState.MaxBlocks, Registerer: metrics}),
+		controller: kvstate.NewController(),
+	}
+}
+
+func routingConfig(cfg *config.Config, kv kvState, metrics prometheus.Registerer) routing.Config {
+	c := routing.Config{
 		SessionHeaders: cfg.Session.Headers,
 		GroupHeader:    cfg.Request.RoutingGroup.Header,
 		DefaultGroup:   cfg.Request.RoutingGroup.Default,
@@ -76,7 +94,36 @@ func routingConfig(cfg *config.Config) routing.Config {
 		DefaultModel:   cfg.Request.Model.Default,
 		ExplicitTarget: cfg.Request.ExplicitTarget,
 		MaxBodyBytes:   int64(cfg.Request.MaxBodyBytes),
+		Index:          kv.index,
+		Controller:     kv.controller,
+		Weights:        weights(cfg),
+		Temperature:    cfg.Routing.Temperature,
+		Limits:         routing.Limits(cfg.Routing.Limits),
 	}
+	if t := cfg.Routing.Tokenizer; t.URL != config.TokenizerOff {
+		c.Tokenizer = tokenizer.New(tokenizer.Config{Deadline: t.Deadline, Registerer: metrics})
+		c.TokenizerURL = tokenizerURL(t.URL)
+	}
+	return c
+}
+
+func weights(cfg *config.Config) routing.Weights {
+	r := cfg.Routing
+	return routing.Weights{
+		OverlapScoreCredit: r.OverlapScoreCredit, OverlapScoreCreditDecay: r.OverlapScoreCreditDecay, PrefillLoadScale: r.PrefillLoadScale,
+		HostCacheHitWeight: r.HostCacheHitWeight, DiskCacheHitWeight: r.DiskCacheHitWeight, SharedCacheMultiplier: r.SharedCacheMultiplier,
+		DecodeActiveRequestWeight: r.DecodeActiveRequestWeight, HoledWeight: cfg.KVState.HoledWeight,
+	}
+}
+
+// tokenizerURL completes a URL without a path by the one that vLLM has.
+func tokenizerURL(configured string) string {
+	u, err := url.Parse(configured)
+	if err != nil || configured == "" || u.Path != "" && u.Path != "/" {
+		return configured
+	}
+	u.Path = "/tokenize"
+	return u.String()
 }
 
 func extprocConfig(cfg *config.Config, replica uint64, tracing trace.TracerProvider, logger *slog.Logger, metrics prometheus.Registerer) extproc.Config {
