@@ -3,6 +3,7 @@ package kvstate_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"testing"
 
 	"mooring/kvstate"
@@ -60,20 +61,14 @@ func BenchmarkPublish(b *testing.B) {
 
 // BenchmarkMapCopy is the alternative to shards: copy a whole map for one change.
 func BenchmarkMapCopy(b *testing.B) {
-	type to struct {
-		w     kvstate.Worker
-		holed bool
-	}
-	from := make(map[kvstate.OwnerKey]to)
+	from := make(map[kvstate.OwnerKey]kvstate.Worker)
 	for _, r := range many(10_000) {
-		from[r.Owner.Key()], from[kvstate.WorkerKey(r.Worker)] = to{w: r.Worker}, to{w: r.Worker}
+		from[r.Owner.Key()], from[kvstate.WorkerKey(r.Worker)] = r.Worker, r.Worker
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		next := make(map[kvstate.OwnerKey]to, len(from))
-		for k, v := range from {
-			next[k] = v
-		}
+		next := make(map[kvstate.OwnerKey]kvstate.Worker, len(from))
+		maps.Copy(next, from)
 	}
 }
 

@@ -6,8 +6,8 @@ func (r *eventReader) block(s *StoreData) error {
 	var block Block
 	var mm []MMObject
 	var seen fields
-	err := readObject(r.dec, func(name string) (err error) {
-		switch name {
+	err := readObject(r.dec, func(name []byte) (err error) {
+		switch string(name) {
 		case "block_hash":
 			seen |= 1
 			block.External, err = r.hash()
@@ -45,8 +45,8 @@ func (s *StoreData) add(block Block, mm []MMObject) {
 func (r *eventReader) mm() ([]MMObject, error) {
 	objects := []MMObject{}
 	var seen fields
-	err := readObject(r.dec, func(name string) error {
-		if name != "mm_objects" {
+	err := readObject(r.dec, func(name []byte) error {
+		if string(name) != "mm_objects" {
 			return r.dec.SkipValue()
 		}
 		seen |= 1
@@ -63,8 +63,8 @@ func (r *eventReader) mm() ([]MMObject, error) {
 
 func (r *eventReader) mmObject(o *MMObject) error {
 	var seen fields
-	err := readObject(r.dec, func(name string) (err error) {
-		switch name {
+	err := readObject(r.dec, func(name []byte) (err error) {
+		switch string(name) {
 		case "mm_hash":
 			seen |= 1
 			o.Hash, err = r.hash()

@@ -43,8 +43,8 @@ func (r *TreeDumpReply) UnmarshalJSON(b []byte) error {
 func (r *eventReader) reply(into *TreeDumpReply) error {
 	var read TreeDumpReply
 	var seen fields
-	err := readObject(r.dec, func(name string) (err error) {
-		switch name {
+	err := readObject(r.dec, func(name []byte) (err error) {
+		switch string(name) {
 		case "events":
 			seen |= 1
 			return readArray(r.dec, func() error {
@@ -82,8 +82,8 @@ func (f fields) require(names ...string) error {
 func (r *eventReader) event(e *RouterEvent) error {
 	var read RouterEvent
 	var seen fields
-	err := readObject(r.dec, func(name string) (err error) {
-		switch name {
+	err := readObject(r.dec, func(name []byte) (err error) {
+		switch string(name) {
 		case "worker_id":
 			seen |= 1
 			read.WorkerID, err = r.uint()
@@ -113,8 +113,8 @@ func (r *eventReader) event(e *RouterEvent) error {
 
 func (r *eventReader) body(e *RouterEvent) error {
 	var seen fields
-	err := readObject(r.dec, func(name string) (err error) {
-		switch name {
+	err := readObject(r.dec, func(name []byte) (err error) {
+		switch string(name) {
 		case "event_id":
 			seen |= 1
 			e.EventID, err = r.uint()
@@ -138,14 +138,14 @@ func (r *eventReader) data(e *RouterEvent) error {
 	if r.dec.PeekKind() == '"' {
 		name, err := r.string()
 		if err == nil && name != Cleared.String() {
-			err = fmt.Errorf("event data: unknown or without a body: %q", clip(name))
+			err = fmt.Errorf("event data: unknown or without a body: %q", clip(string(name)))
 		}
 		e.Kind = Cleared
 		return err
 	}
-	err := readObject(r.dec, func(name string) error {
+	err := readObject(r.dec, func(name []byte) error {
 		if e.Kind != 0 {
-			return fmt.Errorf("event data: %q beside %s", clip(name), e.Kind)
+			return fmt.Errorf("event data: %q beside %s", clip(string(name)), e.Kind)
 		}
 		if err := enumParse(eventKinds, name, &e.Kind); err != nil {
 			return err
@@ -166,8 +166,8 @@ func (r *eventReader) data(e *RouterEvent) error {
 
 func (r *eventReader) remove(e *RouterEvent) error {
 	var seen fields
-	err := readObject(r.dec, func(name string) error {
-		if name != "block_hashes" {
+	err := readObject(r.dec, func(name []byte) error {
+		if string(name) != "block_hashes" {
 			return r.dec.SkipValue()
 		}
 		seen |= 1
@@ -185,8 +185,8 @@ func (r *eventReader) remove(e *RouterEvent) error {
 
 func (r *eventReader) store(s *StoreData) error {
 	var seen fields
-	err := readObject(r.dec, func(name string) (err error) {
-		switch name {
+	err := readObject(r.dec, func(name []byte) (err error) {
+		switch string(name) {
 		case "parent_hash":
 			if s.HasParent = r.dec.PeekKind() != 'n'; s.HasParent {
 				s.Parent, err = r.hash()

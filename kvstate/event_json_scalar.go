@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 func (r *eventReader) tier(e *RouterEvent) error {
@@ -24,7 +26,12 @@ func (r *eventReader) string() (string, error) {
 
 // uint reads a whole number from 0 to 2^64-1.
 func (r *eventReader) uint() (uint64, error) {
-	return r.number(func(digits string) (uint64, error) { return strconv.ParseUint(digits, 10, 64) })
+	raw, err := r.number()
+	if err != nil {
+		return 0, err
+	}
+	v, err := strconv.ParseUint(string(raw), 10, 64)
+	return v, r.wrongNumber(err)
 }
 
 func (r *eventReader) uint32() (uint32, error) {
@@ -37,26 +44,28 @@ func (r *eventReader) uint32() (uint32, error) {
 
 // hash reads a hash; a negative one is the same 64 bits read as signed.
 func (r *eventReader) hash() (uint64, error) {
-	return r.number(func(digits string) (uint64, error) {
-		if digits[0] == '-' {
-			v, err := strconv.ParseInt(digits, 10, 64)
-			return uint64(v), err
-		}
-		return strconv.ParseUint(digits, 10, 64)
-	})
-}
-
-func (r *eventReader) number(parse func(digits string) (uint64, error)) (uint64, error) {
-	if r.dec.PeekKind() != '0' {
-		return 0, unexpected(r.dec, "a whole number")
-	}
-	raw, err := r.dec.ReadValue()
+	raw, err := r.number()
 	if err != nil {
 		return 0, err
 	}
-	v, err := parse(string(raw))
-	if err != nil {
-		return 0, fmt.Errorf("%s: %q is not a whole number of 64 bits", r.dec.StackPointer(), clip(string(raw)))
+	if raw[0] == '-' {
+		v, err := strconv.ParseInt(string(raw), 10, 64)
+		return uint64(v), r.wrongNumber(err)
 	}
-	return v, nil
+	v, err := strconv.ParseUint(string(raw), 10, 64)
+	return v, r.wrongNumber(err)
+}
+
+func (r *eventReader) number() (jsontext.Value, error) {
+	if r.dec.PeekKind() != '0' {
+		return nil, unexpected(r.dec, "a whole number")
+	}
+	return r.dec.ReadValue()
+}
+
+func (r *eventReader) wrongNumber(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: not a whole number of 64 bits: %w", r.dec.StackPointer(), err)
 }

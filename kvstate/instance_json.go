@@ -27,9 +27,9 @@ func (t Transport) MarshalJSON() ([]byte, error) {
 func (t *Transport) UnmarshalJSON(b []byte) error {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(b))
 	var read Transport
-	err := readObject(dec, func(name string) error {
+	err := readObject(dec, func(name []byte) error {
 		if read.Kind != 0 {
-			return fmt.Errorf("transport: %q beside %s", clip(name), read.Kind)
+			return fmt.Errorf("transport: %q beside %s", clip(string(name)), read.Kind)
 		}
 		if err := enumParse(transportKinds, name, &read.Kind); err != nil {
 			return err

@@ -22,9 +22,9 @@ func unmarshalObject[T any](data []byte, into *T, required ...string) error {
 func requireFields(data []byte, required []string) error {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(data))
 	missing := slices.Clone(required)
-	err := readObject(dec, func(name string) error {
+	err := readObject(dec, func(name []byte) error {
 		if dec.PeekKind() != 'n' {
-			missing = slices.DeleteFunc(missing, func(s string) bool { return s == name })
+			missing = slices.DeleteFunc(missing, func(s string) bool { return s == string(name) })
 		}
 		return dec.SkipValue()
 	})
@@ -37,20 +37,20 @@ func requireFields(data []byte, required []string) error {
 func missingField(name string) error { return fmt.Errorf("missing field %q", name) }
 
 // readObject calls field for each name of the object that comes next in dec; field
-// must read the value.
-func readObject(dec *jsontext.Decoder, field func(name string) error) error {
-	if kind := dec.PeekKind(); kind != '{' {
+// must read the value. The name is the decoder's and is gone once it reads on.
+func readObject(dec *jsontext.Decoder, field func(name []byte) error) error {
+	if dec.PeekKind() != '{' {
 		return unexpected(dec, "an object")
 	}
 	if _, err := dec.ReadToken(); err != nil {
 		return err
 	}
 	for dec.PeekKind() != '}' {
-		name, err := dec.ReadToken()
+		name, err := readName(dec)
 		if err != nil {
 			return err
 		}
-		if err := field(name.String()); err != nil {
+		if err := field(name); err != nil {
 			return err
 		}
 	}
@@ -58,10 +58,22 @@ func readObject(dec *jsontext.Decoder, field func(name string) error) error {
 	return err
 }
 
+// readName is ReadToken and Token.String without the allocation.
+func readName(dec *jsontext.Decoder) ([]byte, error) {
+	raw, err := dec.ReadValue()
+	if err != nil {
+		return nil, err
+	}
+	if bytes.IndexByte(raw, '\\') >= 0 {
+		return jsontext.AppendUnquote(nil, raw)
+	}
+	return raw[1 : len(raw)-1], nil
+}
+
 // readArray calls element before each element of the array that comes next in dec;
 // element must read it.
 func readArray(dec *jsontext.Decoder, element func() error) error {
-	if kind := dec.PeekKind(); kind != '[' {
+	if dec.PeekKind() != '[' {
 		return unexpected(dec, "an array")
 	}
 	if _, err := dec.ReadToken(); err != nil {

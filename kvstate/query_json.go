@@ -56,7 +56,7 @@ func (k *QueryKind) UnmarshalJSON(b []byte) error {
 	}
 	var read QueryKind
 	var body queryExpectation
-	name, err := readVariant(b, &body, func(name string) error { return enumParse(queryOps, name, &read.Op) })
+	name, err := readVariant(b, &body, func(name []byte) error { return enumParse(queryOps, name, &read.Op) })
 	if err != nil {
 		return fmt.Errorf("query kind %q: %w", clip(name), err)
 	}
@@ -70,14 +70,14 @@ func (k *QueryKind) UnmarshalJSON(b []byte) error {
 
 // readVariant reads an object with one key that known accepts, and its value into
 // body.
-func readVariant(b []byte, body any, known func(name string) error) (variant string, err error) {
+func readVariant(b []byte, body any, known func(name []byte) error) (variant string, err error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(b))
 	variants := 0
-	err = readObject(dec, func(name string) error {
+	err = readObject(dec, func(name []byte) error {
 		if variants++; variants > 1 {
-			return fmt.Errorf("another key %q", clip(name))
+			return fmt.Errorf("another key %q", clip(string(name)))
 		}
-		variant = name
+		variant = string(name)
 		if err := known(name); err != nil {
 			return err
 		}
@@ -139,8 +139,8 @@ func (r *StateAgentRecoveryReply) UnmarshalJSON(b []byte) error {
 	}
 	// Looked at before it is read: a peer must not choose how deep we recurse.
 	inner := jsontext.NewDecoder(bytes.NewBuffer(read.Response))
-	err := readObject(inner, func(name string) error {
-		if name == "StateAgentRecovery" {
+	err := readObject(inner, func(name []byte) error {
+		if string(name) == "StateAgentRecovery" {
 			return errors.New("StateAgentRecovery inside StateAgentRecovery")
 		}
 		return inner.SkipValue()
@@ -188,9 +188,9 @@ func (s *ResetScope) UnmarshalJSON(b []byte) error {
 		return nil
 	}
 	read := ResetScope{Limited: true}
-	_, err := readVariant(b, &read.Domain, func(name string) error {
-		if name != "domain" {
-			return fmt.Errorf("reset scope: unknown key %q", clip(name))
+	_, err := readVariant(b, &read.Domain, func(name []byte) error {
+		if string(name) != "domain" {
+			return fmt.Errorf("reset scope: unknown key %q", clip(string(name)))
 		}
 		return nil
 	})

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 
 	"mooring/kvstate"
@@ -108,8 +109,16 @@ func TestExactJSON(t *testing.T) {
 	golden(t, "wire.txt", text.String())
 }
 
+// TestJSONRoundTrip goes through both JSON packages in use: their defaults differ.
 func TestJSONRoundTrip(t *testing.T) {
 	for _, s := range wireSamples() {
+		second, err := jsonv2.Marshal(s.value)
+		if err != nil || !bytes.Equal(second, encode(t, s.value)) {
+			t.Errorf("%s: %v, %s", s.name, err, second)
+		}
+		if err := jsonv2.Unmarshal(second, s.empty()); err != nil {
+			t.Errorf("%s: %v", s.name, err)
+		}
 		back := s.empty()
 		if err := json.Unmarshal(encode(t, s.value), back); err != nil {
 			t.Errorf("%s: %v", s.name, err)
