@@ -190,9 +190,9 @@ func (c *choice) why(winner int) string {
 	case others == 0:
 		return "it is the only one that can take the request"
 	case !c.prompt.known() && tied > 0:
-		return fmt.Sprintf("the prompt's blocks are not known; it and %d more have the fewest requests, %.4g, and the hash of the session prefers it", tied, best.work.Requests)
+		return fmt.Sprintf("by load alone, it and %d more have the fewest requests, %.4g, and the hash of the session prefers it", tied, best.work.Requests)
 	case !c.prompt.known():
-		return fmt.Sprintf("the prompt's blocks are not known; it has the fewest requests, %.4g", best.work.Requests)
+		return fmt.Sprintf("by load alone, it has the fewest requests, %.4g", best.work.Requests)
 	case c.temperature > 0:
 		return fmt.Sprintf("its cost is %.4g and the least is %.4g; at temperature %g the hash of the session prefers it", best.cost.Total, least, c.temperature)
 	case tied > 0:

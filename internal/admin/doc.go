@@ -12,6 +12,7 @@
 //	GET /v1/workers                            every worker, in every state
 //	GET /v1/sessions?model=&group=&worker=&limit=&after=
 //	GET, PUT, DELETE /v1/sessions/{model}/{group}/{id}
+//	POST /v1/explain                           what would become of a request, changing nothing
 //
 // Path segments are percent-encoded, since models contain "/" and ids contain
 // anything. All 64-bit ids are strings. Every refusal is

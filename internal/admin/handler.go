@@ -12,6 +12,8 @@ import (
 
 	"mooring/affinity"
 	"mooring/internal/fleet"
+	"mooring/kvstate"
+	"mooring/kvstate/reconcile"
 	"mooring/routing"
 )
 
@@ -30,6 +32,12 @@ type Config struct {
 	// Peers tells what is known of the configured peers, in their order. It must
 	// be quick and safe for concurrent use. Nil: there are none.
 	Peers func() []Peer
+	// Owners tells what is known of the cache owners. It must be safe for
+	// concurrent use. Nil: there are none.
+	Owners func() []reconcile.OwnerReport
+	// KV tells how the KV state of one rank of a worker stands. It must be quick
+	// and safe for concurrent use. Nil: nothing is known of any.
+	KV func(kvstate.Worker) KV
 	// Gatherer has what /metrics shows.
 	Gatherer prometheus.Gatherer
 	// Registerer gets this package's own metric. Nil: it is not registered.
@@ -69,13 +77,15 @@ func Handler(cfg Config) http.Handler {
 	}
 	metrics := promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 	s.fixed = map[string]resource{
-		"/":            {http.MethodGet: s.getPage},
-		"/healthz":     {http.MethodGet: s.getHealth},
-		"/readyz":      {http.MethodGet: s.getReady},
-		"/metrics":     {http.MethodGet: func(w http.ResponseWriter, r *http.Request) error { metrics.ServeHTTP(w, r); return nil }},
-		"/v1/workers":  {http.MethodGet: s.getWorkers},
-		"/v1/peers":    {http.MethodGet: s.getPeers},
-		"/v1/sessions": {http.MethodGet: s.listSessions},
+		"/":              {http.MethodGet: s.getPage},
+		"/healthz":       {http.MethodGet: s.getHealth},
+		"/readyz":        {http.MethodGet: s.getReady},
+		"/metrics":       {http.MethodGet: func(w http.ResponseWriter, r *http.Request) error { metrics.ServeHTTP(w, r); return nil }},
+		"/v1/workers":    {http.MethodGet: s.getWorkers},
+		"/v1/peers":      {http.MethodGet: s.getPeers},
+		"/v1/projection": {http.MethodGet: s.getProjection},
+		"/v1/sessions":   {http.MethodGet: s.listSessions},
+		"/v1/explain":    {http.MethodPost: s.postExplain},
 	}
 	s.session = resource{http.MethodGet: s.getSession, http.MethodPut: s.putSession, http.MethodDelete: s.deleteSession}
 	return s
