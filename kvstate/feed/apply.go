@@ -16,7 +16,7 @@ func (f *Feed) apply(seq uint64, payload []byte, now time.Time) {
 	if err != nil {
 		f.counts[MalformedBatch]++
 		f.markLost()
-		f.cfg.Logger.Warn("kv event batch undecodable", "seq", seq, "bytes", len(payload), "error", err)
+		f.warn("kv event batch undecodable", "seq", seq, "bytes", len(payload), "error", err)
 		return
 	}
 	for r, n := range b.dropped {
@@ -94,7 +94,7 @@ func (f *Feed) normalize(e *event, domain kvstate.Domain) (c change, why Reason,
 		f.agent.BlockSizeError = ""
 	case why == WrongBlockSize && f.agent.BlockSizeError == "":
 		f.agent.BlockSizeError = f.blockSizeError(e)
-		f.cfg.Logger.Error("kv block size", "error", f.agent.BlockSizeError)
+		f.warn("kv block size", "error", f.agent.BlockSizeError)
 	}
 	return c, why, ok
 }
@@ -108,18 +108,21 @@ func (f *Feed) blockSizeError(e *event) string {
 
 // clearRate notices an engine that clears its cache all the time.
 type clearRate struct {
-	second int64
-	n      int
+	second     int64 // of the last clear
+	n          int   // clears within it
+	manyBefore bool  // there were many in the second before
 }
 
 // manyClears in one second are not an operator's doing.
 const manyClears = 10
 
-// note counts a clear and reports whether there were many within this second.
+// note counts a clear and reports whether there were many within this second or
+// the one before.
 func (r *clearRate) note(now time.Time) bool {
 	if s := now.Unix(); s != r.second {
+		r.manyBefore = s == r.second+1 && r.n >= manyClears
 		r.second, r.n = s, 0
 	}
 	r.n++
-	return r.n >= manyClears
+	return r.manyBefore || r.n >= manyClears
 }

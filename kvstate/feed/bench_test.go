@@ -130,6 +130,7 @@ func BenchmarkApply(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
+			feed.series = feed.cfg.Metrics.open("1", 0)
 			now := time.Now()
 			for i := range 100 {
 				feed.apply(uint64(i), f.form.sample(i*1000, 1000, false), now)
@@ -154,6 +155,7 @@ func BenchmarkClears(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	feed.series = feed.cfg.Metrics.open("1", 0)
 	payload, now := pack(b, `[0, [["AllBlocksCleared"]]]`), time.Now()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -18,7 +18,7 @@ import (
 // cut at half go on from there, a history that begins too late is a gap, live
 // batches that wait are applied, and all is over within a bounded time.
 func TestManyReplays(t *testing.T) {
-	const feeds, batches, atOnce = 200, 100, 8
+	const feeds, batches, atOnce = 200, 50, 8
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.replays = NewReplayLimit(atOnce)

@@ -13,12 +13,25 @@
 // its cache or restarts) when it cannot be. Without a replay address a gap
 // cannot be repaired, and a connection to an engine that is already running
 // starts from nothing; both are holed. After a reconnection without a replay
-// address the feed is holed until the next batch proves that none was missed.
+// address the feed is holed until the next batch has the number that is due.
+// (Another process that happens to be at just that number is not told apart
+// then. With a replay address it is: the batch applied last is asked for again,
+// and must be the same.) A batch that is no batch, or a removal that cannot be
+// read, leaves a hole as well.
 //
 // Restart. A sequence number that goes back, or a replay that does not know
 // the batch applied last, means another engine process: the worker's own
 // blocks are cleared, the attachment gets the next generation, and counting
 // starts over. Blocks of the cache-owner domain stay.
+//
+// Namespaces. Blocks of an adapter, and of a cache salt, are hashed with it. An
+// engine names the salt at the first block of a sequence only: its children
+// inherit it. vLLM sends it as a bare string among the extra keys, without a
+// tag, and is understood, so that salted blocks never pass for unsalted ones.
+// An adapter that is known by number alone (TensorRT-LLM) is not indexed.
+//
+// An engine is one that binds its publisher; one that is told to connect to a
+// subscriber cannot be followed.
 //
 // Ordering and blocking: Run alone touches the index, from one goroutine; all
 // other methods may be called concurrently with it and do not block. An engine

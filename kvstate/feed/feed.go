@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +20,7 @@ const maxHeading = 4 << 10
 // Feed follows one rank of one engine. See the package comment.
 type Feed struct {
 	cfg      Config
-	series   *series
+	series   *series  // set by Run
 	replayer replayer // replayOverZMQ, but for tests
 	link     link
 
@@ -34,7 +35,8 @@ type Feed struct {
 	clears     clearRate
 	counts     [reasons]uint64 // what was not applied
 	connection uint64
-	topic      []byte // of this connection; nil: none came yet
+	topic      []byte    // of this connection; nil: none came yet
+	warned     time.Time // when something was last logged as a warning
 	agent      agent
 	replies    chan reply
 	replays    sync.WaitGroup
@@ -57,7 +59,6 @@ func New(cfg Config) (*Feed, error) {
 	}
 	f := &Feed{cfg: cfg, replies: make(chan reply, 64), stopReplay: func() {}}
 	f.replayer = f.replayOverZMQ
-	f.series = cfg.Metrics.of(cfg.Name, cfg.Worker.DPRank)
 	f.link.changed = make(chan struct{}, 1)
 	f.dirty = [2]bool{true, true} // an earlier feed of this worker or owner
 	f.seq = sequencer{canReplay: cfg.Replay != "", dropped: &f.counts}
@@ -85,7 +86,8 @@ func (f *Feed) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("feed: %w", err)
 	}
-	defer f.cfg.Metrics.forget(f.cfg.Name, f.cfg.Worker.DPRank)
+	f.series = f.cfg.Metrics.open(f.cfg.Name, f.cfg.Worker.DPRank)
+	defer f.cfg.Metrics.close(f.cfg.Name, f.cfg.Worker.DPRank)
 	ended := make(chan struct{})
 	go func() { defer close(ended); sub.Run(ctx) }()
 	f.follow(ctx, sub.Messages())
@@ -231,13 +233,23 @@ func (f *Feed) do(ctx context.Context, actions []action) {
 			f.agent.Missing += a.until - a.seq
 			f.series.gaps.Inc()
 			f.series.missing.Add(float64(a.until - a.seq))
-			f.cfg.Logger.Warn("kv events missing", "first", a.seq, "until", a.until)
+			f.warn("kv events missing", "first", a.seq, "until", a.until)
 		case restart:
 			f.restarted()
 		case replay:
 			f.startReplay(ctx, a)
 		}
 	}
+}
+
+// warn logs what an engine brought about: at most once a second as a warning,
+// so that a broken one does not fill the log.
+func (f *Feed) warn(what string, args ...any) {
+	level := slog.LevelDebug
+	if now := time.Now(); now.Sub(f.warned) >= time.Second {
+		level, f.warned = slog.LevelWarn, now
+	}
+	f.cfg.Logger.Log(context.Background(), level, what, args...)
 }
 
 // markLost says that what the index holds may not be what the engine does.
@@ -253,7 +265,7 @@ func (f *Feed) restarted() {
 	f.stopReplay()
 	f.series.restarts.Inc()
 	f.agent.Restarts++
-	f.cfg.Logger.Info("engine restarted", "last", f.agent.LastSeq)
+	f.warn("engine restarted", "last", f.agent.LastSeq)
 	f.clear(kvstate.WorkerDomain) // detach
 	f.agent.Cursor++
 	f.normal[kvstate.WorkerDomain].forget()

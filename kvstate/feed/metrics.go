@@ -2,13 +2,20 @@ package feed
 
 import (
 	"strconv"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Metrics are the counts of all feeds, by worker and rank, from the
-// configuration. A feed's series go when its Run ends.
+// configuration. A feed's series go when its Run ends, unless another feed of
+// that name and rank runs. Safe for concurrent use.
 type Metrics struct {
+	mu struct {
+		sync.Mutex
+		users map[feedLabels]int
+	}
+
 	batches, events, dropped, missing, gaps, restarts, replays *prometheus.CounterVec
 	connected, holed, wrongBlockSize                           *prometheus.GaugeVec
 }
@@ -33,6 +40,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		holed:          gauge("holed", "1 while blocks may be missing or stale in the index."),
 		wrongBlockSize: gauge("wrong_block_size", "1 while the engine's block size is not the partition's."),
 	}
+	m.mu.users = make(map[feedLabels]int)
 	if r != nil {
 		r.MustRegister(m.batches, m.events, m.dropped, m.gaps, m.missing, m.restarts, m.replays, m.connected, m.holed, m.wrongBlockSize)
 	}
@@ -49,6 +57,30 @@ type series struct {
 }
 
 var kindNames = [ignored]string{unknown: "unknown", stored: "stored", removed: "removed", cleared: "cleared"}
+
+type feedLabels struct {
+	worker string
+	rank   uint32
+}
+
+// open returns the series of a feed, until as many times close.
+func (m *Metrics) open(worker string, rank uint32) *series {
+	m.mu.Lock()
+	m.mu.users[feedLabels{worker, rank}]++
+	m.mu.Unlock()
+	return m.of(worker, rank)
+}
+
+// close removes the series if this was the last feed that had them.
+func (m *Metrics) close(worker string, rank uint32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := feedLabels{worker, rank}
+	if m.mu.users[l]--; m.mu.users[l] == 0 {
+		delete(m.mu.users, l)
+		m.forget(worker, rank)
+	}
+}
 
 func (m *Metrics) of(worker string, rank uint32) *series {
 	r := strconv.FormatUint(uint64(rank), 10)

@@ -209,6 +209,9 @@ func saltAdds(salt []byte) uint64 {
 
 // distinct refuses a store that names a block twice: no chain is like that.
 func (n *normalizer) distinct(e *event) (why Reason, ok bool) {
+	if len(e.hashes) == 1 {
+		return SelfParent, !e.hasParent || e.hashes[0] != e.parent
+	}
 	if n.seen == nil || len(n.seen) > maxHashes/16 {
 		n.seen = make(map[uint64]struct{})
 	}

@@ -113,7 +113,7 @@ func TestSaltsBounded(t *testing.T) {
 	if s.young != nil {
 		t.Error("an unsalted block took room")
 	}
-	for h := uint64(1); h < 3*maxSalted; h++ {
+	for h := uint64(1); h < maxSalted*5/4; h++ {
 		s.put(h, 7)
 		if h%(maxSalted/4) == 0 && s.of(1).add != 7 {
 			t.Fatalf("a block in use was forgotten at %d", h)

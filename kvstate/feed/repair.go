@@ -61,9 +61,13 @@ func (s *sequencer) settle() {
 }
 
 // surrender ends a repair in vain: what waited is applied, with holes. If
-// nothing waited, it is not known whether something is missing.
+// nothing waited, it stays unknown whether something is missing, and the next
+// live batch begins another repair.
 func (s *sequencer) surrender() {
 	s.repairing = false
+	if s.verify && s.silent && len(s.waiting) > 0 {
+		s.unverified(s.next)
+	}
 	waiting := s.waiting
 	s.waiting, s.waitingBytes = nil, 0
 	for _, w := range waiting {
@@ -80,4 +84,11 @@ func (s *sequencer) late(w numbered) {
 	}
 	s.skipTo(w.seq)
 	s.apply(w.seq, w.payload)
+}
+
+// unverified goes on at seq although nobody can tell any more whether it is the
+// same engine: a hole, if only in what is known.
+func (s *sequencer) unverified(seq uint64) {
+	s.do(action{kind: hole, seq: s.next - 1, until: max(seq, s.next)})
+	s.next = max(seq, s.next)
 }

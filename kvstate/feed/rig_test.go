@@ -68,6 +68,7 @@ func (r *rig) engine(name string, worker uint64, rank uint32, replay bool, block
 	}
 	e := &engine{rig: r, feed: f, messages: make(chan zmqsock.Message, 1<<14), cut: -1}
 	f.replayer = e.replay
+	f.series = f.cfg.Metrics.open(f.cfg.Name, rank)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); f.follow(ctx, e.messages) }()

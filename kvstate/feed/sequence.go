@@ -129,6 +129,11 @@ func (s *sequencer) replayed(attempt, seq uint64, payload []byte) []action {
 		if xxh3.Hash(payload) != s.sum {
 			s.restartByReplay()
 		}
+	case silent && s.verify && s.tries == 1:
+		s.silent, s.broken = true, true // lost on the way, it may be
+	case silent && s.verify:
+		s.unverified(seq)
+		s.apply(seq, payload)
 	case seq < s.next:
 		s.dropped[Duplicate]++
 	case seq > s.next && !silent:
@@ -202,8 +207,8 @@ func (s *sequencer) offer(seq uint64, payload []byte) {
 	case seq < s.next:
 		s.dropped[Duplicate]++
 		return
-	case seq > s.next && s.canReplay:
-		s.repair(false)
+	case s.canReplay && (seq > s.next || (s.unproven && s.applied)):
+		s.repair(s.unproven && s.applied)
 		s.wait(seq, payload)
 		return
 	}
