@@ -19,8 +19,8 @@
 // # Rules
 //
 //   - A store whose parent is unknown is kept as an orphan and takes its place
-//     once the parent is known; there are bounded numbers of orphans, the oldest
-//     are dropped.
+//     once the parent is known. An owner has up to 4,096 orphans; its oldest go
+//     for newer ones, and for other blocks of its own when there is no room.
 //   - A block that the owner holds under another parent or with other tokens ends
 //     the chain there.
 //   - In the worker domain a block is held in a tier until it was removed as often
@@ -29,7 +29,10 @@
 //     filled.
 //   - At MaxBlocks, or at the greatest number of owners, the owner that stored
 //     least recently, other than the one that stores now, loses all it has. If
-//     there is no other, the store is refused. Everything lost is counted.
+//     there is no other, or only orphans are to be stored, the rest of the store
+//     is refused. Everything lost is counted. MaxBlocks should be more than what
+//     the partition's caches hold together: below that, owners lose their data in
+//     turn.
 //
 // # Concurrency
 //

@@ -49,6 +49,9 @@ func (x *naive) store(o Owner, tier kvstate.Tier, parent uint64, hasParent bool,
 		case conflicting:
 			out.Conflict += len(blocks)
 			return out
+		case crowded:
+			out.Refused += len(blocks)
+			return out
 		case full:
 			if !x.evict(o) {
 				out.Refused += len(blocks)
@@ -74,8 +77,10 @@ func (x *naive) storeOne(o Owner, own *naiveOwner, tier kvstate.Tier, parent uin
 			return conflicting
 		}
 		held = waits
-	case !x.room():
+	case !x.makeRoom(own) && known:
 		return full
+	case !x.room():
+		return crowded
 	case known:
 		held = &naiveBlock{place: at, local: b.Local}
 		own.placed[b.External] = held
@@ -165,7 +170,21 @@ func (x *naive) locate(o Owner, external uint64) (string, bool) {
 	return "", false
 }
 
+func (x *naive) makeRoom(own *naiveOwner) bool {
+	for !x.room() && len(own.orphan) > 0 {
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(own.orphan)), func(a, b uint64) int { return own.orphan[a].age - own.orphan[b].age })
+		delete(own.orphan, oldest)
+	}
+	return x.room()
+}
+
+// unlimited is a max that is not worth counting up to.
+const unlimited = 1 << 20
+
 func (x *naive) room() bool {
+	if x.max == unlimited {
+		return true
+	}
 	n := 0
 	for _, own := range x.owners {
 		n += len(own.placed) + len(own.orphan)

@@ -29,19 +29,15 @@ type orphanAge struct{ external, age uint64 }
 
 func (own *owner) hasOrphans() bool { return len(own.orphan.blocks) > 0 }
 
-// keep records one store of an orphan in tier. ok is false if it waits already
-// elsewhere or with other tokens; dropped is how many older ones had to go.
-func (q *orphans) keep(b kvstate.Block, parent uint64, tier kvstate.Tier) (first, ok bool, dropped int) {
+// keep records one store of an orphan in tier, and whether it was the first there.
+// ok is false if it waits already elsewhere or with other tokens.
+func (q *orphans) keep(b kvstate.Block, parent uint64, tier kvstate.Tier) (first, ok bool) {
 	if o := q.blocks[b.External]; o != nil {
 		if o.parent != parent || o.local != b.Local {
-			return false, false, 0
+			return false, false
 		}
 		o.counts[tier]++
-		return o.counts[tier] == 1, true, 0
-	}
-	if len(q.blocks) >= maxOrphans {
-		q.dropOldest()
-		dropped = 1
+		return o.counts[tier] == 1, true
 	}
 	if q.blocks == nil {
 		q.blocks, q.waiting = make(map[uint64]*orphan), make(map[uint64][]uint64)
@@ -53,7 +49,7 @@ func (q *orphans) keep(b kvstate.Block, parent uint64, tier kvstate.Tier) (first
 	q.waiting[parent] = append(q.waiting[parent], b.External)
 	q.order = append(q.order, orphanAge{b.External, q.ages})
 	q.compact()
-	return true, true, dropped
+	return true, true
 }
 
 // compact takes what is gone out of order, once that is more than half.
@@ -68,15 +64,17 @@ func (q *orphans) waits(a orphanAge) bool {
 	return o != nil && o.age == a.age
 }
 
-func (q *orphans) dropOldest() {
+// dropOldest forgets the oldest orphan; it is false if there is none.
+func (q *orphans) dropOldest() bool {
 	for len(q.order) > 0 {
 		a := q.order[0]
 		q.order = q.order[1:]
 		if q.waits(a) {
 			q.drop(a.external)
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // drop forgets an orphan; what waits for it goes on waiting.

@@ -131,12 +131,13 @@ func dump(ix *Index) string {
 	return b.String()
 }
 
-// countsText prints counts as [d2 h1]: two on the device, one in the host tier.
+// countsText prints counts as [d2 h1 k1 e1]: two on the device, one in the host tier,
+// on disk, and external.
 func countsText[T uint8 | uint32](counts []T) string {
 	var all []string
 	for tier, n := range counts {
 		if n > 0 {
-			all = append(all, fmt.Sprintf("%c%d", kvstate.Tier(tier).String()[0], n))
+			all = append(all, fmt.Sprintf("%c%d", "dhke"[tier], n))
 		}
 	}
 	return fmt.Sprint(all)

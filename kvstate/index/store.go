@@ -1,10 +1,6 @@
 package index
 
-import (
-	"slices"
-
-	"mooring/kvstate"
-)
+import "mooring/kvstate"
 
 // Outcome counts what became of the blocks of one store. The sum of the fields
 // is the number of blocks.
@@ -72,21 +68,28 @@ func (s *storing) step() bool {
 		s.at, s.placed = s.own.locate(s.parent)
 	}
 	for range min(batch, len(s.rest)) {
-		switch s.blockLocked(s.rest[0]) {
-		case stepped:
-			s.parent, s.hasParent, s.rest = s.rest[0].External, true, s.rest[1:]
-		case conflicting:
-			ix.reclaimLocked()
-			ix.mu.Unlock()
-			s.out.Conflict += len(s.rest)
-			return false
-		case full:
-			return s.evictAndUnlock(evictForBlocks)
+		if result := s.blockLocked(s.rest[0]); result != stepped {
+			return s.endAndUnlock(result)
 		}
+		s.parent, s.hasParent, s.rest = s.rest[0].External, true, s.rest[1:]
 	}
 	ix.reclaimLocked()
 	ix.mu.Unlock()
 	return true
+}
+
+// endAndUnlock ends a batch before its time. It is false if that ends the store.
+func (s *storing) endAndUnlock(why stepResult) bool {
+	if why == full {
+		return s.evictAndUnlock(evictForBlocks)
+	}
+	s.ix.reclaimLocked()
+	s.ix.mu.Unlock()
+	if why == crowded {
+		return s.refuse()
+	}
+	s.out.Conflict += len(s.rest)
+	return false
 }
 
 func (s *storing) refuse() bool {
@@ -110,7 +113,8 @@ type stepResult uint8
 const (
 	stepped     stepResult = iota // it is held, or an orphan
 	conflicting                   // the chain ends before it
-	full                          // there is no room for it
+	full                          // there is no room unless another owner goes
+	crowded                       // there is no room, and no owner goes for an orphan
 )
 
 // blockLocked stores one block, which follows s.at if s.placed.
@@ -122,7 +126,7 @@ func (s *storing) blockLocked(b kvstate.Block) stepResult {
 	case !s.placed:
 		return s.orphanLocked(b)
 	}
-	if !s.ix.roomLocked() {
+	if !s.makeRoomLocked() {
 		return full
 	}
 	id := s.ix.placeLocked(s.own, s.at, b, s.tier)
@@ -157,13 +161,12 @@ func (s *storing) againLocked(e *name, b kvstate.Block) stepResult {
 // orphanLocked keeps a block until s.parent is stored.
 func (s *storing) orphanLocked(b kvstate.Block) stepResult {
 	q := &s.own.orphan
-	before := len(q.blocks)
-	if q.blocks[b.External] == nil && before < maxOrphans && !s.ix.roomLocked() {
-		return full
+	if q.blocks[b.External] == nil && (!s.makeRoomLocked() || len(q.blocks) >= maxOrphans && !s.dropOrphanLocked()) {
+		return crowded
 	}
-	first, ok, dropped := q.keep(b, s.parent, s.tier)
+	before := len(q.blocks)
+	first, ok := q.keep(b, s.parent, s.tier)
 	s.ix.mu.orphans += len(q.blocks) - before
-	s.orphansDropped += dropped
 	switch {
 	case !ok:
 		return conflicting
@@ -174,6 +177,27 @@ func (s *storing) orphanLocked(b kvstate.Block) stepResult {
 	}
 	s.at, s.placed = s.own.locate(b.External) // the engine may know its place all the same
 	return stepped
+}
+
+// makeRoomLocked returns whether one more block fits, if need be for orphans of the
+// same owner.
+func (s *storing) makeRoomLocked() bool {
+	for !s.ix.roomLocked() {
+		if !s.dropOrphanLocked() {
+			return false
+		}
+	}
+	return true
+}
+
+// dropOrphanLocked drops the owner's oldest orphan, if it has any.
+func (s *storing) dropOrphanLocked() bool {
+	if !s.own.orphan.dropOldest() {
+		return false
+	}
+	s.ix.mu.orphans--
+	s.orphansDropped++
+	return true
 }
 
 // roomLocked returns whether one more block, with a node of its own, fits.
@@ -198,71 +222,4 @@ func (ix *Index) placeLocked(own *owner, parent uint32, b kvstate.Block, tier kv
 	own.names.insert(e)
 	ix.mu.pairs++
 	return id
-}
-
-// settleLocked places the orphans that waited for a block that was just placed, and
-// those that waited for them: the owner's own, and those of the cache owners whose
-// engine it is.
-func (s *storing) settleLocked(external uint64) {
-	own := s.own
-	if len(own.orphan.blocks) == 0 && !slices.ContainsFunc(own.dependents, (*owner).hasOrphans) {
-		return
-	}
-	if own.orphan.blocks[external] != nil { // it waited elsewhere
-		own.orphan.drop(external)
-		s.ix.mu.orphans--
-		s.orphansDropped++
-	}
-	known := s.adoptLocked(own, []uint64{external})
-	for _, d := range own.dependents {
-		s.adoptLocked(d, known)
-	}
-}
-
-// adoptLocked places the orphans of own that waited for the known blocks, and those
-// that waited for them. It returns the known blocks and all that are known now.
-func (s *storing) adoptLocked(own *owner, known []uint64) []uint64 {
-	q := &own.orphan
-	before := len(q.blocks)
-	known = slices.Clip(known) // the caller's stays as it is
-	for i := 0; i < len(known) && len(q.blocks) > 0; i++ {
-		at, ok := own.locate(known[i])
-		for _, j := range q.take(known[i]) {
-			if ok && s.ix.joinLocked(own, at, j) {
-				known = append(known, j.external)
-			} else {
-				s.orphansDropped++
-			}
-		}
-	}
-	s.ix.mu.orphans += len(q.blocks) - before
-	return known
-}
-
-// joinLocked places one orphan after the block at a node, in each tier that it was
-// stored in. It is false if there is no room.
-func (ix *Index) joinLocked(own *owner, at uint32, j joining) bool {
-	for tier, count := range j.counts {
-		if count > 0 && !ix.joinTierLocked(own, at, j, kvstate.Tier(tier)) {
-			return false
-		}
-	}
-	return true
-}
-
-func (ix *Index) joinTierLocked(own *owner, at uint32, j joining, tier kvstate.Tier) bool {
-	e := own.names.find(j.external)
-	if e == nil {
-		b := kvstate.Block{External: j.external, Local: j.local}
-		if ix.placeLocked(own, at, b, tier) == root {
-			return false
-		}
-		own.count(own.names.find(j.external), tier, j.counts[tier]-1)
-		return true
-	}
-	if !ix.holdLocked(own, e.node, tier) {
-		return false
-	}
-	own.count(e, tier, j.counts[tier])
-	return true
 }

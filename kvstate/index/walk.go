@@ -1,6 +1,9 @@
 package index
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // walk is the state of one look-up on its way down the tree: which tier each
 // worker's match is in. A worker begins in the device tier, moves to the next tier
@@ -16,15 +19,10 @@ type walk struct {
 	held   [][tiers]uint64 // by bank: faces by the tiers they hold the block in
 	cuts   [][tiers]int32  // by face: where its match in each tier ended
 
-	// The holders of the last block. Most blocks have the same as the one before, and
-	// then there is nothing to do. known is 0 if there were too many to remember.
-	known int
-	last  [remembered]heldBy
-	next  [remembered]heldBy
+	// The holders of the last block, and of the one being visited. Most blocks have
+	// the same holders as the one before, and then there is nothing to do.
+	last, next []heldBy
 }
-
-// remembered is how many masks of holders a block can have and be compared with.
-const remembered = 8
 
 type heldBy struct {
 	key  holderKey
@@ -41,7 +39,7 @@ func (w *walk) begin(v *view) {
 	for b, faces := range v.faces {
 		w.active[b] = [tiers]uint64{faces}
 	}
-	w.v, w.known = v, 0
+	w.v, w.last = v, w.last[:0]
 }
 
 // end cuts the matches that are still going on at depth.
@@ -64,30 +62,22 @@ func (w *walk) end(depth int) {
 func (w *walk) visit(ix *Index, n *node, i int32) bool {
 	hid := n.holders.Load()
 	first := heldBy{n.key, n.mask.Load()}
-	if hid == 0 && w.known == 1 && first == w.last[0] {
+	if hid == 0 && len(w.last) == 1 && first == w.last[0] {
 		return true
 	}
-	w.next[0] = first
-	count, same := 1, first == w.last[0]
-	for ; hid != 0 && count < remembered; count++ {
+	w.next = append(w.next[:0], first)
+	for hid != 0 {
 		h := ix.holders.at(hid)
-		w.next[count] = heldBy{h.key, h.mask.Load()}
-		same = same && w.next[count] == w.last[count]
+		w.next = append(w.next, heldBy{h.key, h.mask.Load()})
 		hid = h.next
 	}
-	if same && hid == 0 && count == w.known {
+	if slices.Equal(w.next, w.last) {
 		return true
 	}
+	w.last, w.next = w.next, w.last
 	clear(w.held)
-	for _, h := range w.next[:count] {
+	for _, h := range w.last {
 		w.fold(h)
-	}
-	w.known = count
-	w.last = w.next
-	for ; hid != 0; hid = ix.holders.at(hid).next {
-		h := ix.holders.at(hid)
-		w.fold(heldBy{h.key, h.mask.Load()})
-		w.known = 0
 	}
 	return w.advance(i)
 }
