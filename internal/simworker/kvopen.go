@@ -20,6 +20,13 @@ type Endpoints struct {
 	KVReplay string // likewise
 }
 
+// What may wait for one subscriber of KV events. vLLM's own limit is 100,000
+// messages, and has none for bytes.
+const (
+	kvQueueMessages = 100_000
+	kvQueueBytes    = 64 << 20
+)
+
 // makeLanes makes what stands behind the ranks, nothing without KV events.
 func (w *Worker) makeLanes() error {
 	cfg := w.cfg.Events
@@ -81,7 +88,9 @@ func (w *Worker) bindLanes(ctx context.Context) error {
 	}
 	cfg := w.cfg.Events
 	err := bindRanks(cfg.Endpoint, w.lanes, func(l *lane, endpoint string) (bound, error) {
-		p, err := zmqsock.Listen(ctx, zmqsock.PublisherConfig{Endpoint: endpoint, Logger: w.cfg.Logger})
+		p, err := zmqsock.Listen(ctx, zmqsock.PublisherConfig{
+			Endpoint: endpoint, QueueMessages: kvQueueMessages, QueueBytes: kvQueueBytes, Logger: w.cfg.Logger,
+		})
 		l.stream.publisher = p
 		return p, err
 	})
