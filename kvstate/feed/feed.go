@@ -111,7 +111,7 @@ func (f *Feed) follow(ctx context.Context, messages <-chan zmqsock.Message) {
 		f.agent.Connected = false
 		f.publish()
 	}()
-	f.publish()
+	f.gauge()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():

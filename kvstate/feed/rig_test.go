@@ -27,6 +27,7 @@ type rig struct {
 	t       *testing.T
 	index   *index.Index
 	replays ReplayLimit
+	metrics *Metrics
 	engines map[string]*engine
 }
 
@@ -56,7 +57,7 @@ func newRig(t *testing.T) *rig {
 func (r *rig) engine(name string, worker uint64, rank uint32, replay bool, blockSize int) *engine {
 	cfg := Config{
 		Endpoint: "tcp://127.0.0.1:1", Worker: kvstate.Worker{WorkerID: worker, DPRank: rank},
-		Index: r.index, PublisherID: 1000 + worker, BlockSize: blockSize, Replays: r.replays,
+		Index: r.index, PublisherID: 1000 + worker, BlockSize: blockSize, Replays: r.replays, Metrics: r.metrics,
 	}
 	cfg.Owner.Slot.Digest = [16]byte{byte(worker), byte(rank)}
 	if replay {

@@ -104,11 +104,15 @@ func (f *Feed) publish() {
 	f.mu.shown = f.agent
 	f.mu.Unlock()
 	if changed {
-		f.series.connected.Set(flag(f.agent.Connected))
-		f.series.holed.Set(flag(f.agent.Holed))
-		f.series.wrongBlockSize.Set(flag(f.agent.BlockSizeError != ""))
+		f.gauge()
 		f.cfg.Changed()
 	}
+}
+
+func (f *Feed) gauge() {
+	f.series.connected.Set(flag(f.agent.Connected))
+	f.series.holed.Set(flag(f.agent.Holed))
+	f.series.wrongBlockSize.Set(flag(f.agent.BlockSizeError != ""))
 }
 
 func (f *Feed) shown() agent {
