@@ -3,6 +3,8 @@ package kvstate_test
 import (
 	"bytes"
 	"encoding/json"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -164,6 +166,30 @@ func TestHostilePayloads(t *testing.T) {
 		})
 		if allocated > 100 {
 			t.Errorf("%s: %v allocations", name, allocated)
+		}
+	}
+}
+
+// TestMemoryIsInProportion feeds the decoder what grows most in memory.
+func TestMemoryIsInProportion(t *testing.T) {
+	const count = 100_000
+	removed := kvstate.RouterEvent{Kind: kvstate.Removed, Removed: make([]uint64, count)}
+	spans := kvstate.RouterEvent{Kind: kvstate.Stored, Store: kvstate.StoreData{Blocks: make([]kvstate.Block, 1),
+		MM: [][]kvstate.MMObject{{{Offsets: make([][2]uint64, count)}}}}}
+	blocks := kvstate.RouterEvent{Kind: kvstate.Stored, Store: kvstate.StoreData{Blocks: make([]kvstate.Block, count)}}
+	small := slices.Repeat([]kvstate.RouterEvent{{Kind: kvstate.Cleared}}, count)
+	for name, events := range map[string][]kvstate.RouterEvent{"hashes": {removed}, "spans": {spans}, "blocks": {blocks}, "events": small} {
+		payload := pack(t, events...)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := kvstate.DecodeEvents(payload); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		if growth := float64(after.TotalAlloc-before.TotalAlloc) / float64(len(payload)); growth > 24 {
+			t.Errorf("%s: %.1f bytes for a byte", name, growth)
+		} else {
+			t.Logf("%s: %.1f bytes for a byte", name, growth)
 		}
 	}
 }

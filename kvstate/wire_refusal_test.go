@@ -1,0 +1,89 @@
+package kvstate_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"mooring/kvstate"
+)
+
+// TestJSONRefusals: what must not be guessed at, and the word by which the error
+// points at it.
+func TestJSONRefusals(t *testing.T) {
+	text := func(v any) string { return string(encode(t, v)) }
+	swap := func(v any, old, new string) string { return strings.Replace(text(v), old, new, 1) }
+	for _, row := range []struct {
+		into any
+		text string
+		want string
+	}{
+		{new(kvstate.SourceAdvertisement), swap(source(), `"vllm_residency_v1"`, `"vllm_residency_v9"`), "ingress_protocol"},
+		{new(kvstate.SourceAdvertisement), swap(source(), `"protocol_version":"v2"`, `"protocol_version":"v3"`), "protocol_version"},
+		{new(kvstate.SourceAdvertisement), swap(source(), `"source":"explicit"`, `"source":"guessed"`), "source"},
+		{new(kvstate.SourceAdvertisement), swap(source(), `{"tcp":`, `{"quic":`), "transport"},
+		{new(kvstate.SourceAdvertisement), swap(source(), `{"tcp":`, `{"http":"x","tcp":`), "transport"},
+		{new(kvstate.SourceAdvertisement), swap(source(), `{"tcp":"tcp://127.0.0.1:1234"}`, `{}`), "transport"},
+		{new(kvstate.SourceAdvertisement), swap(source(), `{"tcp":"tcp://127.0.0.1:1234"}`, `{"tcp":null}`), "transport"},
+		{new(kvstate.SourceAdvertisement), swap(source(), `[1,1,`, `[1,1,1,`), "digest"},
+		{new(kvstate.SourceAdvertisement), swap(source(), `[1,1,`, `[1,256,`), "digest"},
+		{new(kvstate.SourceAdvertisement), swap(source(), `[1,1,`, `[1,-1,`), "digest"},
+		{new(kvstate.SourceAdvertisement), swap(source(), `"publisher_id":41`, `"publisher_id":4.1e1`), "publisher_id"},
+		{new(kvstate.SourceAdvertisement), swap(source(), `"publisher_id":41`, `"publisher_id":"41"`), "publisher_id"},
+		{new(kvstate.SourceAdvertisement), swap(source(), `"publisher_id":41`, `"publisher_id":null`), "publisher_id"},
+		{new(kvstate.SourceAdvertisement), swap(source(), `"publisher_id":41`, `"publisher_id":18446744073709551616`), "publisher_id"},
+		{new(kvstate.SourceAdvertisement), swap(source(), `"global_dp_rank":3`, `"global_dp_rank":4294967296`), "global_dp_rank"},
+		{new(kvstate.EndpointID), `"ns.worker"`, "endpoint"},
+		{new(kvstate.EndpointID), `"ns..generate"`, "endpoint"},
+		{new(kvstate.HostControlRequest), `"stop"`, "host control request"},
+		{new(kvstate.QueryRequest), `{"worker_id":1,"dp_rank":0,"kind":"status"}`, "kind"},
+		{new(kvstate.QueryRequest), `{"worker_id":1,"dp_rank":0,"kind":{"recovery":{}}}`, "kind"},
+		{new(kvstate.QueryRequest), `{"worker_id":1,"dp_rank":0,"kind":{"status":{}}}`, "expected"},
+		{new(kvstate.QueryRequest), `{"worker_id":1,"dp_rank":0,"kind":{}}`, "kind"},
+		{new(kvstate.QueryRequest), `{"worker_id":1,"dp_rank":0,"kind":null}`, "kind"},
+		{new(kvstate.QueryResponse), `{}`, "0 variants"},
+		{new(kvstate.QueryResponse), `{"Error":"a","Status":` + text(status()) + `}`, "2 variants"},
+		{new(kvstate.QueryResponse), `{"error":"a"}`, "error"},
+		{new(kvstate.QueryResponse), `{"TreeDump":{"events":[],"last_event_id":1,"reset_scope":"some"}}`, "reset scope"},
+		{new(kvstate.QueryResponse), `{"TreeDump":{"events":[],"last_event_id":1,"reset_scope":{"domain":"pool"}}}`, "residency domain"},
+		{new(kvstate.QueryResponse), `{"TreeDump":{"events":[],"last_event_id":1,"reset_scope":{"tier":"disk"}}}`, "reset scope"},
+		{new(kvstate.QueryResponse), `{"TreeDump":{"events":[]}}`, "last_event_id"},
+		{new(kvstate.QueryResponse), `{"Events":{"last_event_id":1}}`, "events"},
+		{new(kvstate.QueryResponse), `{"StateAgentRecovery":{"receipt":` + text(receipt()) + `,"response":{"StateAgentRecovery":{}}}}`, "inside"},
+		{new(kvstate.RouterEvent), swap(storeEvent(), `"host_pinned"`, `"l2"`), "storage tier"},
+		{new(kvstate.RouterEvent), swap(storeEvent(), `"cache_owner"`, `null`), "residency_domain"},
+		{new(kvstate.RouterEvent), swap(storeEvent(), `"cache_owner"`, `7`), "residency_domain"},
+		{new(kvstate.RouterEvent), swap(storeEvent(), `"stored"`, `"moved"`), "event kind"},
+		{new(kvstate.RouterEvent), swap(storeEvent(), `"block_hash":1,`, ``), "block_hash"},
+		{new(kvstate.RouterEvent), swap(clearEvent(), `"cleared"`, `"stored"`), "event data"},
+		{new(kvstate.RouterEvent), swap(clearEvent(), `"cleared"`, `{"cleared":{}}`), "event data"},
+		{new(kvstate.RouterEvent), swap(clearEvent(), `"cleared"`, `{}`), "event data"},
+	} {
+		if err := json.Unmarshal([]byte(row.text), row.into); err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%T %.200s\n  %v, want an error with %q", row.into, row.text, err, row.want)
+		}
+	}
+}
+
+func TestEndpointIDForms(t *testing.T) {
+	want := kvstate.EndpointID{Namespace: "ns", Component: "worker", Name: "generate"}
+	for _, text := range []string{`"ns.worker.generate"`, `"ns/worker/generate"`, `{"name":"generate","component":"worker","namespace":"ns"}`} {
+		var got kvstate.EndpointID
+		if err := json.Unmarshal([]byte(text), &got); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	if want.String() != "ns/worker/generate" {
+		t.Error(want.String())
+	}
+}
+
+// TestNamelessValuesAreNotWritten: a value outside its set is never put on the wire.
+func TestNamelessValuesAreNotWritten(t *testing.T) {
+	for _, v := range []any{kvstate.SourceAdvertisement{}, kvstate.Transport{}, kvstate.HostControlRequest(0), kvstate.IdentitySource(9),
+		kvstate.QueryResponse{}, kvstate.QueryKind{Op: 9}, kvstate.RouterEvent{}, kvstate.RouterEvent{Kind: kvstate.Cleared, Tier: 9}} {
+		if b, err := json.Marshal(v); err == nil {
+			t.Errorf("%T: %s", v, b)
+		}
+	}
+}
