@@ -188,8 +188,9 @@ func (r *eventMsgReader) mmObject() (o MMObject) {
 			o.Hash = r.hash()
 			return
 		}
-		o.Offsets = [][2]uint64{}
-		for n := r.arrayLen(); n > 0 && r.err == nil; n-- {
+		n := r.arrayLen()
+		o.Offsets = make([][2]uint64, 0, min(n, len(r.rest)/3)) // 3: an array of two small numbers
+		for ; n > 0 && r.err == nil; n-- {
 			if size := r.arrayLen(); size != 2 && r.err == nil {
 				r.fail(fmt.Errorf("a span of %d numbers, want 2", size))
 			}
