@@ -172,7 +172,7 @@ func TestHostilePayloads(t *testing.T) {
 
 // TestMemoryIsInProportion feeds the decoder what grows most in memory.
 func TestMemoryIsInProportion(t *testing.T) {
-	const count = 100_000
+	const count = 20_000
 	removed := kvstate.RouterEvent{Kind: kvstate.Removed, Removed: make([]uint64, count)}
 	spans := kvstate.RouterEvent{Kind: kvstate.Stored, Store: kvstate.StoreData{Blocks: make([]kvstate.Block, 1),
 		MM: [][]kvstate.MMObject{{{Offsets: make([][2]uint64, count)}}}}}
