@@ -66,13 +66,14 @@ worker with the most room.
   extproc demo                          see it work, with nothing configured
   extproc check --config mooring.yaml   validate a configuration
   extproc serve --config mooring.yaml   run the filter
-  extproc envoy --config mooring.yaml   print the Envoy configuration that attaches it`,
+  extproc envoy --config mooring.yaml   print the Envoy configuration that attaches it
+  extproc explain --file request.json   where would it send this request, and why`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       version(),
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(serveCommand(), checkCommand(), envoyCommand(), demoCommand(), sessionsCommand(), workerCommand())
+	root.AddCommand(serveCommand(), checkCommand(), envoyCommand(), demoCommand(), sessionsCommand(), explainCommand(), workerCommand())
 	return root
 }
 
