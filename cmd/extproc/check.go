@@ -50,7 +50,7 @@ func check(path string, out, errOut io.Writer) error {
 		fmt.Fprintln(errOut, err)
 		return errCheckFailed
 	}
-	remarks := cfg.WithoutEffect()
+	remarks := cfg.Remarks()
 	if file := cfg.Workers.File; file != "" {
 		workers, err := config.LoadWorkers(file)
 		if err == nil {
@@ -60,7 +60,6 @@ func check(path string, out, errOut io.Writer) error {
 			fmt.Fprintln(errOut, err)
 			return errCheckFailed
 		}
-		remarks = append(remarks, config.WorkersWithoutEffect(workers)...)
 	}
 	fmt.Fprintf(out, "%s: fine\n", path)
 	for _, remark := range remarks {

@@ -47,7 +47,7 @@ type replica struct {
 	filter    *extproc.Server
 	grpc      *grpc.Server
 	sessions  *affinity.Resolver
-	kv        kvState
+	kv        *kvState
 	router    *routing.Router
 	mesh      *mesh // nil: bindings are not replicated
 	vigil     *vigil
@@ -103,13 +103,15 @@ func (r *replica) build(cfg *config.Config) error {
 	if r.sessions, err = affinity.NewResolver(r.discovery.Live(), sessionConfig); err != nil {
 		return fmt.Errorf("session: %w", err)
 	}
-	r.kv = newKVState(cfg, r.registry)
-	r.router = routing.NewRouter(r.discovery.Live(), r.sessions, routingConfig(cfg, r.kv, r.registry))
 	tracing, flush, err := newTracing(context.Background(), cfg.Telemetry.ServiceName, r.logger)
 	if err != nil {
 		return err
 	}
 	r.flush = flush
+	if r.kv, err = newKVState(cfg, r.discovery.Live(), tracing, r.logger, r.registry); err != nil {
+		return err
+	}
+	r.router = routing.NewRouter(r.discovery.Live(), r.sessions, routingConfig(cfg, r.kv, r.registry))
 	filterConfig := extprocConfig(cfg, r.id, tracing, r.logger, r.registry)
 	filterConfig.ConnectFailed = r.discovery.ConnectFailed
 	if cfg.Replication.Listen != "" {
@@ -156,6 +158,7 @@ func (r *replica) run(ctx context.Context) error {
 	}
 	g.Go(func() error { return r.discovery.Run(parts) })
 	g.Go(func() error { return r.sessions.Run(parts) })
+	g.Go(func() error { return r.kv.run(parts) })
 	g.Go(func() error { return r.filter.Run(parts) })
 	g.Go(func() error { return r.watch(parts) })
 	g.Go(func() error { return r.grpc.Serve(r.filter.Listener(r.extprocListener)) })
@@ -201,13 +204,19 @@ func (r *replica) close() {
 
 // becomeReady waits for the first round of probes: before it, nobody would be
 // schedulable, and sessions would be refused for no reason. And for the peers'
-// bindings: without them, their sessions would be bound anew. It reports false
-// if ctx ended before.
+// bindings: without them, their sessions would be bound anew. And, for some
+// seconds, for the KV state: without it, new sessions would be bound far from
+// their prefixes. It reports false if ctx ended before.
 func (r *replica) becomeReady(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
 		return false
 	case <-r.discovery.Settled():
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-r.kv.reconciler.Settled():
 	}
 	meshEndpoint := ""
 	if r.mesh != nil {
@@ -277,6 +286,7 @@ func (r *replica) readiness() admin.Readiness {
 	if r.drains.Load() {
 		state.Reasons = append(state.Reasons, "draining: the process was told to stop")
 	}
+	state.Warnings = append(state.Warnings, r.kv.reconciler.Problems()...)
 	if len(r.discovery.Live().View().Workers()) == 0 {
 		state.Warnings = append(state.Warnings, "no worker is configured: see workers.static and workers.file")
 	}
@@ -303,6 +313,7 @@ func (r *replica) notJoined() []string {
 func (r *replica) adminHandler() http.Handler {
 	return admin.Handler(admin.Config{
 		Fleet: r.discovery.Live(), Sessions: r.sessions, Router: r.router, Ready: r.readiness, Peers: r.peers,
+		Owners: r.kv.reconciler.Owners, KV: r.kv.worker,
 		Gatherer: r.registry, Registerer: r.registry, Host: r.adminHost(), ReplicaID: r.id, Version: version(), Logger: r.logger,
 	})
 }

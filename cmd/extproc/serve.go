@@ -35,7 +35,7 @@ stays in force. The log line "ready" carries every bound address.`,
 			if err != nil {
 				return err
 			}
-			for _, remark := range cfg.WithoutEffect() {
+			for _, remark := range cfg.Remarks() {
 				logger.Info("configuration", "remark", remark.String())
 			}
 			r, err := newReplica(cfg, configPath, logger)

@@ -12,8 +12,6 @@ import (
 	"mooring/internal/config"
 	"mooring/internal/discovery"
 	"mooring/internal/tokenizer"
-	"mooring/kvstate"
-	"mooring/kvstate/index"
 	"mooring/routing"
 )
 
@@ -71,21 +69,7 @@ func affinityConfig(cfg *config.Config, replica uint64, logger *slog.Logger, met
 	return c
 }
 
-// kvState is what is known of the workers' KV caches: whoever hears of it writes
-// both, choices read them.
-type kvState struct {
-	index      *index.Set
-	controller *kvstate.Controller
-}
-
-func newKVState(cfg *config.Config, metrics prometheus.Registerer) kvState {
-	return kvState{
-		index:      index.NewSet(index.Config{MaxBlocks: cfg.KVState.MaxBlocks, Registerer: metrics}),
-		controller: kvstate.NewController(),
-	}
-}
-
-func routingConfig(cfg *config.Config, kv kvState, metrics prometheus.Registerer) routing.Config {
+func routingConfig(cfg *config.Config, kv *kvState, metrics prometheus.Registerer) routing.Config {
 	c := routing.Config{
 		SessionHeaders: cfg.Session.Headers,
 		GroupHeader:    cfg.Request.RoutingGroup.Header,
@@ -96,6 +80,7 @@ func routingConfig(cfg *config.Config, kv kvState, metrics prometheus.Registerer
 		MaxBodyBytes:   int64(cfg.Request.MaxBodyBytes),
 		Index:          kv.index,
 		Controller:     kv.controller,
+		Figures:        kv.figures,
 		Weights:        weights(cfg),
 		Temperature:    cfg.Routing.Temperature,
 		Limits:         routing.Limits(cfg.Routing.Limits),

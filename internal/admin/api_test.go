@@ -21,6 +21,8 @@ import (
 	"mooring/affinity"
 	"mooring/internal/admin"
 	"mooring/internal/fleet"
+	"mooring/kvstate"
+	"mooring/kvstate/reconcile"
 )
 
 // TestAPI runs the scripts in testdata/api. Their commands:
@@ -31,6 +33,7 @@ import (
 //	state worker=ID state=STATE            a worker changes its state
 //	unready reason=TEXT
 //	peers                                  two: one in step, one never reached
+//	owners                                 three: ready, not ready, and not attached
 //	request [local=ADDR]                   input: METHOD PATH, header lines, an empty line, a body
 func TestAPI(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/api/*")
@@ -76,6 +79,8 @@ func (r *replica) command(t *testing.T, d *datadriven.TestData) string {
 			{Endpoint: "tcp://peer.example:9092"},
 		}
 		r.ready.Replication = "digest"
+	case "owners":
+		r.showOwners()
 	case "request":
 		local := "127.0.0.1:9090"
 		d.MaybeScanArgs(t, "local", &local)
@@ -84,6 +89,23 @@ func (r *replica) command(t *testing.T, d *datadriven.TestData) string {
 		d.Fatalf(t, "unknown command %s", d.Cmd)
 	}
 	return ""
+}
+
+// showOwners makes both ranks of the first worker known, one of them ready.
+func (r *replica) showOwners() {
+	worker := r.live.View().Workers()[0]
+	r.kv = map[kvstate.Worker]admin.KV{
+		{WorkerID: uint64(worker.ID)}:            {State: "ready", Blocks: 1000},
+		{WorkerID: uint64(worker.ID), DPRank: 1}: {State: "unknown", Reason: "endpoint_unreachable", Blocks: 20},
+	}
+	r.owners = []reconcile.OwnerReport{
+		{Owner: strings.Repeat("0a", 16), Source: "config", Resolution: "ready", Reasons: []string{}, WorkerID: 1<<64 - 3, Barrier: 1, Cursor: 1<<64 - 1, Holed: true, Since: time.Now().UTC()},
+		{
+			Owner: strings.Repeat("0b", 16), Source: "directory", Resolution: "unknown", Reason: "status_mismatch", Reasons: []string{"status_mismatch", "recovery_behind_barrier"},
+			Mismatches: []string{"generation"}, WorkerID: 7, DPRank: 1, Problem: "another generation", Since: time.Now().UTC(),
+		},
+		{Owner: strings.Repeat("0c", 16), Source: "directory", Resolution: "unavailable", Reason: "no_attachment", Reasons: []string{"no_attachment"}, Since: time.Now().UTC()},
+	}
 }
 
 func (r *replica) setState(id, state string) {

@@ -15,6 +15,8 @@ import (
 	"mooring/affinity"
 	"mooring/internal/admin"
 	"mooring/internal/fleet"
+	"mooring/kvstate"
+	"mooring/kvstate/reconcile"
 	"mooring/routing"
 )
 
@@ -27,6 +29,8 @@ type replica struct {
 	router   *routing.Router
 	ready    admin.Readiness
 	peers    []admin.Peer
+	owners   []reconcile.OwnerReport
+	kv       map[kvstate.Worker]admin.KV
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec
 	log      bytes.Buffer
@@ -69,6 +73,8 @@ func newReplica(t *testing.T, workers []fleet.Worker, session affinity.Config) *
 	r.handler = admin.Handler(admin.Config{
 		Fleet: r.live, Sessions: r.sessions, Router: r.router, Ready: func() admin.Readiness { return r.ready },
 		Peers:    func() []admin.Peer { return r.peers },
+		Owners:   func() []reconcile.OwnerReport { return r.owners },
+		KV:       func(w kvstate.Worker) admin.KV { return r.kv[w] },
 		Gatherer: r.registry, Registerer: r.registry, Host: "mooring.internal", ReplicaID: replicaID, Version: "v1.2.3", Logger: logger,
 	})
 	return r

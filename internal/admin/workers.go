@@ -21,6 +21,8 @@ type workerJSON struct {
 	Doubted  bool           `json:"doubted,omitzero"` // its source lists it no more, which is not believed yet
 	Sessions int            `json:"sessions"`         // bound to it or to a rank of it
 	Live     int            `json:"live"`             // requests of this replica that run on it now
+	Blocks   int            `json:"blocks"`           // KV blocks known to be in its cache
+	KV       KV             `json:"kv"`               // of its first rank that is not ready
 }
 
 func (s *server) getWorkers(w http.ResponseWriter, _ *http.Request) error {
@@ -30,10 +32,11 @@ func (s *server) getWorkers(w http.ResponseWriter, _ *http.Request) error {
 		Workers []workerJSON `json:"workers"`
 	}{make([]workerJSON, len(all))}
 	for i, worker := range all {
+		kv := s.kv(worker)
 		out.Workers[i] = workerJSON{
 			WorkerID: worker.ID, Address: worker.Address, Name: worker.Name, Models: worker.Models, Adapters: worker.Adapters,
 			Group: worker.Group, Ranks: worker.Ranks, State: worker.State.String(), Since: worker.Since.UTC(), Doubted: worker.Doubted,
-			Sessions: sessions[worker.ID], Live: s.live(worker),
+			Sessions: sessions[worker.ID], Live: s.live(worker), Blocks: kv.Blocks, KV: kv,
 		}
 	}
 	return answer(w, http.StatusOK, out)

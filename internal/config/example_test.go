@@ -16,13 +16,13 @@ session:
 `))
 	fmt.Println(err)
 
-	c, err := config.Parse("mooring.yaml", []byte("session: {ttl: 1h}\nworkers: {metrics: {path: /m}}\n"))
+	c, err := config.Parse("mooring.yaml", []byte("session: {ttl: 1h}\nreplication: {publish: [v1]}\n"))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println(c.Session.TTL, c.Session.Mode)
-	for _, remark := range c.WithoutEffect() {
+	for _, remark := range c.Remarks() {
 		fmt.Println(remark)
 	}
 	// Output:
@@ -30,5 +30,5 @@ session:
 	// mooring.yaml:5: session.tll: is no key; did you mean ttl?
 	// mooring.yaml:6: session.mode: is "firm"; it takes one of hard, soft
 	// 1h0m0s hard
-	// mooring.yaml:2: workers.metrics.path: is checked but has no effect in this release
+	// mooring.yaml:2: replication.publish: v2 is published whether it is listed or not
 }

@@ -32,7 +32,7 @@ func FuzzParse(f *testing.F) {
 		checkProblems(t, err, text)
 		if err == nil {
 			checkAgain(t, c.Workers.Static)
-			c.WithoutEffect()
+			c.Remarks()
 			if keys := NeedRestart(c, mustParse(t, text)); len(keys) != 0 {
 				t.Errorf("the same text differs in %v", keys)
 			}

@@ -112,20 +112,6 @@ workers: {file: w.yaml, grace: 1s}
 	}
 }
 
-// A line of the table that matches no key would never be missed.
-func TestWithoutEffectNamesRealKeys(t *testing.T) {
-	for _, prefix := range withoutEffect() {
-		if !slices.ContainsFunc(fileSchema().keys, func(k key[Config]) bool { return strings.HasPrefix(k.path, prefix) }) {
-			t.Errorf("%s matches no key", prefix)
-		}
-	}
-	for _, k := range workerWithoutEffect() {
-		if workerSchema().leaves[k.name] == nil {
-			t.Errorf("%s is no key of a worker", k.name)
-		}
-	}
-}
-
 func TestSizeSpelling(t *testing.T) {
 	for size, want := range map[Size]string{0: "0", 1: "1", 1023: "1023", KiB: "1KiB", 1536: "1536", 16 * MiB: "16MiB", GiB: "1GiB", -KiB: "-1KiB"} {
 		if got := size.String(); got != want {

@@ -50,7 +50,7 @@ func sayWorkers(workers []WorkerSpec, err error) string {
 }
 
 func sayRemarks(c *Config) string {
-	remarks := c.WithoutEffect()
+	remarks := c.Remarks()
 	if len(remarks) == 0 {
 		return "none\n"
 	}

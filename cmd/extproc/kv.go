@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/errgroup"
+
+	"mooring/internal/admin"
+	"mooring/internal/config"
+	"mooring/internal/discovery"
+	"mooring/internal/fleet"
+	"mooring/kvstate"
+	"mooring/kvstate/index"
+	"mooring/kvstate/reconcile"
+	"mooring/routing"
+)
+
+// kvState is what is known of the workers' KV caches and of their load, and who
+// finds it out. Choices read it.
+type kvState struct {
+	live       *fleet.Live
+	index      *index.Set
+	controller *kvstate.Controller
+	reconciler *reconcile.Reconciler
+	scraper    *discovery.Scraper // nil: workers are not asked for their load
+}
+
+func newKVState(cfg *config.Config, live *fleet.Live, tracing trace.TracerProvider, logger *slog.Logger, metrics prometheus.Registerer) (*kvState, error) {
+	kv := &kvState{
+		live:       live,
+		index:      index.NewSet(index.Config{MaxBlocks: cfg.KVState.MaxBlocks, Registerer: metrics}),
+		controller: kvstate.NewController(),
+	}
+	var err error
+	kv.reconciler, err = reconcile.New(reconcile.Config{
+		Live: live, Index: kv.index, Controller: kv.controller, RecordsDir: cfg.KVState.RecordsDir, BlockSize: cfg.KVState.BlockSize,
+		Logger: logger, Registerer: metrics, Tracing: tracing,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("kvstate: %w", err)
+	}
+	if m := cfg.Workers.Metrics; m.Path != "" {
+		kv.scraper = discovery.NewScraper(live, discovery.ScrapeConfig{Path: m.Path, Interval: m.Interval, Logger: logger, Registerer: metrics})
+	}
+	return kv, nil
+}
+
+// run returns when ctx has ended and so has all that it started.
+func (kv *kvState) run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return kv.reconciler.Run(ctx) })
+	if kv.scraper != nil {
+		g.Go(func() error { return kv.scraper.Run(ctx) })
+	}
+	return g.Wait()
+}
+
+// figures returns what a target last said of its load.
+func (kv *kvState) figures(t fleet.Target) (routing.Figures, bool) {
+	if kv.scraper == nil {
+		return routing.Figures{}, false
+	}
+	f, ok := kv.scraper.Figures(t)
+	return routing.Figures(f), ok
+}
+
+// worker tells the admin API how the KV state of one rank stands.
+func (kv *kvState) worker(w kvstate.Worker) admin.KV {
+	var of admin.KV
+	of.State, of.Reason = kv.reconciler.Worker(w)
+	for _, p := range kv.partitionsOf(fleet.WorkerID(w.WorkerID)) {
+		if ix, ok := kv.index.Partition(p); ok {
+			of.Blocks += ix.Blocks(index.Owner{Key: kvstate.WorkerKey(w), Domain: kvstate.WorkerDomain})
+		}
+	}
+	return of
+}
+
+func (kv *kvState) partitionsOf(id fleet.WorkerID) []fleet.Partition {
+	worker, ok := kv.live.View().Worker(id)
+	if !ok {
+		return nil
+	}
+	partitions := make([]fleet.Partition, len(worker.Models))
+	for i, model := range worker.Models {
+		partitions[i] = fleet.Partition{Model: model, Group: worker.Group}
+	}
+	return partitions
+}
