@@ -71,8 +71,8 @@ func (c *Core) compare(now time.Time, p *peer, m *SyncMessage) {
 	}
 	p.settle(now)
 	wait := wantAgain
-	if w.mine == mineShort && w.theirs == theirShort {
-		wait = wantUnchanged
+	if w.mine == mineShort && w.theirs == theirShort && c.ready {
+		wait = wantUnchanged // while joining, the peer may not have heard the last one: it is only connecting
 	}
 	if len(differs) == 0 || !w.at.IsZero() && now.Sub(w.at) < wait {
 		return
