@@ -2,6 +2,7 @@ package replication
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -20,7 +21,11 @@ func newBenchCore(b *testing.B, id uint64, sessions int) (*Core, *affinity.Table
 	}}))
 	var core *Core
 	resolver, err := affinity.NewResolver(live, affinity.Config{
-		MaxSessions: sessions, WriterID: id, Publish: func(p fleet.Partition, ev affinity.Event) { core.Local(p, ev) },
+		MaxSessions: sessions, WriterID: id, Publish: func(p fleet.Partition, ev affinity.Event) {
+			if core.sink != nil {
+				core.Local(p, ev)
+			}
+		},
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -226,4 +231,45 @@ func sessionTraffic(b *testing.B, turns int) (messages, bytes int) {
 	}
 	pass(affinity.MaxTTL / 8760) // an hour: what is still due
 	return messages, bytes
+}
+
+// BenchmarkHit is one request of a bound session, with nobody to publish to and
+// with a replica that does.
+func BenchmarkHit(b *testing.B) {
+	for _, publishes := range []bool{false, true} {
+		for _, goroutines := range []int{1, 4} {
+			b.Run(fmt.Sprintf("publishes=%v/goroutines=%d", publishes, goroutines), func(b *testing.B) {
+				const sessions = 65_536
+				core, table := newBenchCore(b, 1, sessions)
+				if !publishes {
+					core.sink = nil
+				}
+				names := make([]string, sessions)
+				for i := range names {
+					names[i] = benchEvent(i).Session
+					table.Apply(benchEvent(i))
+				}
+				hit := func(i int) {
+					l, err := table.Acquire(b.Context(), names[i*7919%sessions], fleet.Target{})
+					if err != nil {
+						b.Error(err)
+					}
+					l.Release(affinity.Completed)
+				}
+				for i := range sessions {
+					hit(i)
+				}
+				if publishes {
+					core.Flush(time.Now())
+				}
+				b.ResetTimer()
+				b.SetParallelism(goroutines)
+				b.RunParallel(func(pb *testing.PB) {
+					for i := rand.Int(); pb.Next(); i++ {
+						hit(i & (1<<40 - 1))
+					}
+				})
+			})
+		}
+	}
 }

@@ -43,8 +43,9 @@ type cluster struct {
 	plain    *plainPeer // a peer that is no replica, after the replicas in the network; nil: none
 	starts   uint64
 
-	sent func(from int, m replication.Message) // told of each message of a replica; nil: nobody listens
-	got  func(to int, m replication.Message)   // told of each message that reaches one, before it
+	before func()                                // called before each step; nil: nobody listens
+	sent   func(from int, m replication.Message) // told of each message of a replica; nil: nobody listens
+	got    func(to int, m replication.Message)   // told of each message that reaches one, before it
 }
 
 type replica struct {
@@ -152,9 +153,12 @@ func (c *cluster) nodes() int {
 
 // run lets d pass in small steps.
 func (c *cluster) run(d time.Duration) {
-	const step = 20 * time.Millisecond
-	for end := time.Now().Add(d); ; time.Sleep(min(step, time.Until(end))) {
+	const every = 20 * time.Millisecond
+	for end := time.Now().Add(d); ; time.Sleep(min(every, time.Until(end))) {
 		now := time.Now()
+		if c.before != nil {
+			c.before()
+		}
 		for i, r := range c.replicas {
 			for len(r.later) > 0 && !r.later[0].at.After(now) {
 				r.see(r.later[0].workers)

@@ -29,8 +29,10 @@ type Core struct {
 	started    time.Time
 	ready      bool
 	timedOut   bool
-	echoes     string // the endpoint from which our own messages come back
-	nextHello  time.Time
+	echoes     string    // the endpoint from which our own messages come back
+	nextHello  time.Time // zero: none
+	helloSince time.Time // when the hellos began that are repeated now
+	digestCame time.Time // the latest
 	nextDigest time.Time
 	digestSent time.Time
 	nextInUse  time.Time
@@ -70,7 +72,7 @@ func New(now time.Time, cfg Config) (*Core, error) {
 		cfg: cfg, sink: newSink(cfg.MaxQueue), rng: rand.New(rand.NewPCG(cfg.SenderID, 1)), started: now,
 		peers: peers{byID: make(map[uint64]*peer)}, held: make(map[slotKey]held), refused: make(map[uint64]time.Time), resent: make(map[uint64]time.Time),
 	}
-	c.nextHello, c.nextDigest = now, now.Add(c.jitter())
+	c.nextHello, c.helloSince, c.nextDigest = now, now, now.Add(c.jitter())
 	events := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "mooring_replication_events_total", Help: "Messages of other replicas, by what became of them.",
 	}, []string{"disposition"})
@@ -109,7 +111,7 @@ func (c *Core) Wake() <-chan struct{} { return c.sink.wake }
 // Connected tells that a peer was reached, anew or for the first time: it may
 // have missed anything.
 func (c *Core) Connected(now time.Time) {
-	c.nextHello, c.nextDigest = now, now
+	c.nextHello, c.helloSince, c.nextDigest = now, now, now
 }
 
 // Receive takes a message from the network and says what became of it. The
@@ -166,6 +168,7 @@ func (c *Core) receiveSync(now time.Time, raw Message) Disposition {
 			c.nextDigest = now
 		}
 	case DigestOf:
+		c.digestCame = now
 		if !c.cfg.ablate.noDigests {
 			c.compare(now, p, &m)
 		}

@@ -48,13 +48,14 @@ func (c *Core) joinState() Join {
 
 // Rejoin begins to join anew: this process may have missed anything.
 func (c *Core) Rejoin(now time.Time) {
-	c.ready, c.timedOut, c.started, c.nextHello, c.nextDigest = false, false, now, now, now
+	c.ready, c.timedOut, c.started, c.nextHello, c.helloSince, c.nextDigest = false, false, now, now, now, now
 	for _, p := range c.peers.byID {
 		p.answered = false
 	}
 }
 
-// join repeats hello until every peer that answers has been repaired.
+// join repeats hello until every peer that answers has been repaired, and after
+// a peer was reached anew until a digest answers, or for the sync timeout.
 func (c *Core) join(now time.Time) {
 	if !c.ready {
 		c.timedOut = now.Sub(c.started) >= c.cfg.SyncTimeout
@@ -62,7 +63,7 @@ func (c *Core) join(now time.Time) {
 	}
 	if !c.nextHello.IsZero() && !now.Before(c.nextHello) {
 		c.nextHello = now.Add(helloEvery)
-		if c.ready {
+		if c.ready && (c.digestCame.After(c.helloSince) || now.Sub(c.helloSince) >= c.cfg.SyncTimeout) {
 			c.nextHello = time.Time{}
 		}
 		c.sendSync(&SyncMessage{Type: Hello})

@@ -18,9 +18,19 @@ func violation(format string, args ...any) error {
 }
 
 // lifeSlack is by how much a copy may outlive its origin: what it has left does
-// not shrink while it travels, and it may be copied from copy to copy, though
-// never in the last two seconds of its life.
+// not shrink while it travels, and copies are copied to those who lost messages.
 const lifeSlack = 3 * time.Second
+
+// slack is lifeSlack, and as much again as a message travels for each replica
+// that started since: it may have been the only one that had the record, and got
+// a copy.
+func (o *oracle) slack(since time.Time) time.Duration {
+	slack := lifeSlack
+	for i := len(o.started) - 1; i >= 0 && o.started[i].After(since); i-- {
+		slack += o.c.net.MaxDelay + 21*time.Millisecond
+	}
+	return slack
+}
 
 // disputed is a session that replicas whose clocks differ cannot agree on: its
 // version is as far ahead as only some of them accept.
@@ -32,6 +42,8 @@ type oracle struct {
 	c      *cluster
 	floors []map[string]version // by replica: the highest that it had since its start
 	since  map[recordKey]time.Time
+
+	started []time.Time // of replicas, since the beginning
 }
 
 // recordKey names a binding or a floor; since says when it was used last, or
@@ -47,7 +59,7 @@ func newOracle(c *cluster) *oracle {
 	for range c.replicas {
 		o.floors = append(o.floors, make(map[string]version))
 	}
-	c.got = o.heard
+	c.got, c.before = o.heard, o.inUse
 	return o
 }
 
@@ -68,11 +80,24 @@ func (o *oracle) heard(_ int, m replication.Message) {
 	}
 }
 
-// restarted forgets what a replica cannot remember either.
-func (o *oracle) restarted(i int) { clear(o.floors[i]) }
+// unpinned notes that r may just have made the session's floor. A replica that
+// restarted with the writer id it had, and whose clock is behind the others', can
+// even make a version that it made before: it counts on from what it hears.
+func (o *oracle) unpinned(r *replica, session string) {
+	if ev, ok := r.table().Floor(session); ok && ev.Life == affinity.FloorLife {
+		o.since[recordKey{session, versionOf(ev), true}] = time.Now()
+	}
+}
 
-// check returns what must never be.
-func (o *oracle) check() error {
+// restarted forgets what a replica cannot remember either.
+func (o *oracle) restarted(i int) {
+	clear(o.floors[i])
+	o.started = append(o.started, time.Now())
+}
+
+// inUse notes the sessions that have leases, whose bindings may have changed
+// under them.
+func (o *oracle) inUse() {
 	for _, r := range o.c.replicas {
 		for _, l := range r.leases {
 			if _, bound := l.Target(); bound {
@@ -80,6 +105,11 @@ func (o *oracle) check() error {
 			}
 		}
 	}
+}
+
+// check returns what must never be.
+func (o *oracle) check() error {
+	o.inUse()
 	for i, r := range o.c.replicas {
 		if err := o.checkReplica(i, r); err != nil {
 			return err
@@ -111,9 +141,11 @@ func (o *oracle) checkReplica(i int, r *replica) error {
 			since = time.Now()
 			o.since[key] = since
 		}
-		life := o.c.ttl
+		life := o.c.ttl + o.slack(since)
 		if floor {
-			life = affinity.FloorLife
+			// Each repair is heard by all, and gives those who have the floor the
+			// time that it travelled: with delays of 0.3 s that adds up.
+			life = affinity.FloorLife + lifeSlack + time.Since(since)/10
 		}
 		switch {
 		// A replica that has not heard of an unpin cannot know of it: a session
@@ -122,7 +154,7 @@ func (o *oracle) checkReplica(i int, r *replica) error {
 			return violation("replica %d: unpinned session %s is back", i, rec.Session)
 		case rec.Sequence > uint64(time.Now().Add(r.skew+time.Hour).UnixNano()):
 			return violation("replica %d holds poison: %+v", i, rec)
-		case rec.Life > life-time.Since(since)+lifeSlack || rec.Life <= 0:
+		case rec.Life > life-time.Since(since) || rec.Life <= 0:
 			return violation("replica %d holds %v %q with a life of %v, %v after its last use", i, rec.Kind, rec.Session, rec.Life, time.Since(since))
 		}
 	}

@@ -126,6 +126,7 @@ func (s *simulation) step() error {
 	case op < 47:
 		s.note("unpin %d %s", i, session)
 		r.table().Unpin(session)
+		s.oracle.unpinned(r, session)
 	case op < 50:
 		s.note("pin %d %s %d", i, session, worker)
 		if _, err := r.table().Pin(session, fleet.OnRank(worker, 0)); err == nil {
@@ -172,6 +173,7 @@ func (s *simulation) finish(i int, r *replica, worker fleet.WorkerID) error {
 	s.note("release %d %s %v", i, h.session, o)
 	s.oracle.used(r, h.session)
 	h.Release(o)
+	s.oracle.unpinned(r, h.session)
 	r.leases = append(r.leases[:k], r.leases[k+1:]...)
 	return nil
 }

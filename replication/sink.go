@@ -19,12 +19,13 @@ type slotKey struct {
 // slot is what the sink knows of a session that was or is to be published.
 type slot struct {
 	key     slotKey
+	next    *slot // of the same session: in another partition, or its floor; nil: none
 	event   affinity.Event
 	refresh bool          // only a use: what is sent is read when it is sent
 	pending bool          // used since the last sending
-	queued  *list.Element // in ready; nil: not
+	queued  *list.Element // in uses if refresh, else in changes; nil: in neither
+	timed   *list.Element // in timed; nil: not there
 	due     time.Time     // when a refresh may be sent again
-	timed   bool          // in timed
 }
 
 // sink keeps what is to be published: bounded, and one event per session. Its
@@ -32,53 +33,91 @@ type slot struct {
 type sink struct {
 	mu      sync.Mutex
 	limit   int
-	slots   map[slotKey]*slot
-	ready   list.List // slots to be sent
-	timed   list.List // slots that were sent, by due
-	dropped int       // since the last drain
+	slots   map[string]*slot // by session: the lists of slots that next makes
+	size    int              // how many slots there are
+	changes list.List        // slots to be sent
+	uses    list.List        // slots to be sent after those
+	timed   list.List        // slots that were sent, by due
+	dropped int              // since the last drain
 
 	wake chan struct{} // holds a token when something is to be sent at once
 }
 
 func newSink(limit int) *sink {
-	return &sink{limit: limit, slots: make(map[slotKey]*slot), wake: make(chan struct{}, 1)}
+	return &sink{limit: limit, slots: make(map[string]*slot), wake: make(chan struct{}, 1)}
 }
 
 // add queues an event. A use within the interval after the last sending waits
 // for the interval's end: peers would otherwise expire the session early.
 func (s *sink) add(p fleet.Partition, ev affinity.Event, keepEarly bool) {
-	key := slotKey{p, ev.Session, ev.Kind == affinity.EventUnpinned}
+	use, floor := ev.Kind == affinity.EventUsed, ev.Kind == affinity.EventUnpinned
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sl := s.slots[key]
-	if sl == nil {
-		if len(s.slots) >= s.limit && !s.makeRoom(ev.Kind == affinity.EventUsed) {
-			s.dropped++
-			return
-		}
-		sl = &slot{key: key}
-		s.slots[key] = sl
+	sl := s.slots[ev.Session]
+	for sl != nil && (sl.key.floor != floor || sl.key.partition != p) {
+		sl = sl.next
 	}
-	use := ev.Kind == affinity.EventUsed
 	switch {
-	case use && sl.queued == nil && sl.timed:
+	case sl == nil && s.size >= s.limit && !s.makeRoom(use):
+		s.dropped++
+	case sl == nil:
+		sl = &slot{key: slotKey{p, ev.Session, floor}, next: s.slots[ev.Session], event: ev, refresh: use}
+		s.slots[ev.Session] = sl
+		s.size++
+		s.queue(sl)
+	case use && sl.queued == nil && sl.timed != nil:
 		sl.pending = keepEarly
-	case sl.queued != nil:
-		if !use && (sl.refresh || !older(ev, sl.event)) {
-			sl.event, sl.refresh = ev, false
-		}
-	default:
+	case sl.queued == nil:
 		sl.event, sl.refresh = ev, use
-		sl.queued = s.ready.PushBack(sl)
-		select {
-		case s.wake <- struct{}{}:
-		default:
-		}
+		s.queue(sl)
+	case !use && sl.refresh:
+		s.uses.Remove(sl.queued)
+		sl.event, sl.refresh = ev, false
+		s.queue(sl)
+	case !use && !older(ev, sl.event):
+		sl.event = ev
+	}
+}
+
+// queue puts a slot that is not queued at the end of its list.
+func (s *sink) queue(sl *slot) {
+	if sl.refresh {
+		sl.queued = s.uses.PushBack(sl)
+	} else {
+		sl.queued = s.changes.PushBack(sl)
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
 	}
 }
 
 func older(a, b affinity.Event) bool {
 	return a.Sequence < b.Sequence || a.Sequence == b.Sequence && a.WriterID < b.WriterID
+}
+
+// forget drops a slot, wherever it is.
+func (s *sink) forget(sl *slot) {
+	switch {
+	case sl.queued != nil && sl.refresh:
+		s.uses.Remove(sl.queued)
+	case sl.queued != nil:
+		s.changes.Remove(sl.queued)
+	}
+	if sl.timed != nil {
+		s.timed.Remove(sl.timed)
+	}
+	s.size--
+	switch first := s.slots[sl.key.session]; {
+	case first != sl:
+		for ; first.next != sl; first = first.next {
+		}
+		first.next = sl.next
+	case sl.next != nil:
+		s.slots[sl.key.session] = sl.next
+	default:
+		delete(s.slots, sl.key.session)
+	}
 }
 
 // makeRoom drops the oldest refresh, or for something other than a refresh the
@@ -89,22 +128,20 @@ func (s *sink) makeRoom(forRefresh bool) bool {
 			if sl.pending {
 				s.dropped++
 			}
-			s.timed.Remove(l)
-			delete(s.slots, sl.key)
+			s.forget(sl)
 			return true
 		}
 	}
-	if front := s.ready.Front(); front != nil && !forRefresh {
-		sl := front.Value.(*slot)
-		s.ready.Remove(front)
-		sl.queued = nil
-		if !sl.timed {
-			delete(s.slots, sl.key)
-		}
-		s.dropped++
-		return !sl.timed
+	oldest := s.uses.Front()
+	if oldest == nil && !forRefresh {
+		oldest = s.changes.Front()
 	}
-	return false
+	if oldest == nil {
+		return false
+	}
+	s.dropped++
+	s.forget(oldest.Value.(*slot))
+	return true
 }
 
 // outgoing is an event that is due.
@@ -121,24 +158,26 @@ func (s *sink) drain(now time.Time, interval time.Duration, n int) (out []outgoi
 	for l := s.timed.Front(); l != nil && !l.Value.(*slot).due.After(now); l = s.timed.Front() {
 		sl := l.Value.(*slot)
 		s.timed.Remove(l)
-		sl.timed = false
+		sl.timed = nil
 		switch {
 		case sl.queued != nil:
 		case sl.pending:
 			sl.refresh, sl.pending = true, false
-			sl.queued = s.ready.PushBack(sl)
+			s.queue(sl)
 		default:
-			delete(s.slots, sl.key)
+			s.forget(sl)
 		}
 	}
-	for l := s.ready.Front(); l != nil && len(out) < n; l = s.ready.Front() {
-		sl := l.Value.(*slot)
-		s.ready.Remove(l)
-		sl.queued = nil
-		out = append(out, outgoing{sl.key.partition, sl.event, sl.refresh})
-		if !sl.timed {
-			sl.due, sl.timed = now.Add(interval), true
-			s.timed.PushBack(sl)
+	for _, from := range []*list.List{&s.changes, &s.uses} {
+		for l := from.Front(); l != nil && len(out) < n; l = from.Front() {
+			sl := l.Value.(*slot)
+			from.Remove(l)
+			sl.queued = nil
+			out = append(out, outgoing{sl.key.partition, sl.event, sl.refresh})
+			if sl.timed == nil {
+				sl.due = now.Add(interval)
+				sl.timed = s.timed.PushBack(sl)
+			}
 		}
 	}
 	dropped, s.dropped = s.dropped, 0

@@ -51,7 +51,50 @@ func TestSinkIsBounded(t *testing.T) {
 		s.add(p, affinity.Event{Session: string(rune('a' + 90 + i)), Sequence: uint64(100 + i)}, true)
 	}
 	s.add(p, affinity.Event{Session: "new", Sequence: 1}, true)
-	if out, _ := s.drain(time.Now(), time.Second, 1000); len(out) != 6 || len(s.slots) > 10 {
-		t.Errorf("%d sent, %d kept", len(out), len(s.slots))
+	if out, _ := s.drain(time.Now(), time.Second, 1000); len(out) != 6 || s.size > 10 {
+		t.Errorf("%d sent, %d kept", len(out), s.size)
+	}
+}
+
+// TestSinkDropsRefreshesFirst fills a sink with refreshes and changes in turn.
+func TestSinkDropsRefreshesFirst(t *testing.T) {
+	p := fleet.Partition{Model: "m", Group: "g"}
+	s := newSink(10)
+	for i := range 10 {
+		kind := affinity.EventUsed
+		if i%2 == 1 {
+			kind = affinity.EventBound
+		}
+		s.add(p, affinity.Event{Kind: kind, Session: string(rune('a' + i)), Sequence: uint64(i)}, true)
+	}
+	for i := range 6 {
+		s.add(p, affinity.Event{Kind: affinity.EventBound, Session: string(rune('A' + i)), Sequence: uint64(10 + i)}, true)
+	}
+	s.add(p, affinity.Event{Kind: affinity.EventUsed, Session: "late"}, true)
+	out, dropped := s.drain(time.Now(), time.Second, 1000)
+	if len(out) != 10 || dropped != 7 || out[0].event.Session != "d" || out[9].event.Session != "F" {
+		t.Errorf("sent %v, dropped %d; want the last ten changes, and the five refreshes dropped before the first change", out, dropped)
+	}
+}
+
+// TestSlotsOfOneSession publishes the same session in three partitions, bound and
+// unpinned: none takes the place of another, and none stays.
+func TestSlotsOfOneSession(t *testing.T) {
+	s := newSink(100)
+	now := time.Now()
+	for n, kind := range []affinity.EventKind{affinity.EventBound, affinity.EventUnpinned} {
+		for i := range 3 {
+			s.add(fleet.Partition{Model: string(rune('a' + i))}, affinity.Event{Kind: kind, Session: "s", Sequence: uint64(1 + n)}, true)
+		}
+	}
+	if out, _ := s.drain(now, time.Second, 100); len(out) != 6 {
+		t.Errorf("%d sent, want 6", len(out))
+	}
+	s.add(fleet.Partition{Model: "b"}, affinity.Event{Kind: affinity.EventUsed, Session: "s"}, true)
+	if out, _ := s.drain(now.Add(time.Second), time.Second, 100); len(out) != 1 || s.size != 1 {
+		t.Errorf("%d sent, %d kept; want only what was used", len(out), s.size)
+	}
+	if s.drain(now.Add(2*time.Second), time.Second, 100); s.size != 0 || len(s.slots) != 0 {
+		t.Errorf("%d slots are left", s.size)
 	}
 }
