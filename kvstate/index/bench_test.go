@@ -59,13 +59,16 @@ func locals(blocks []kvstate.Block) (local []uint64) {
 	return local
 }
 
-// fill stores benchBlocks for each worker, in conversations, of which one in four
-// is also the next worker's.
-func fill(tb testing.TB, ix *Index) {
-	for n := range benchBlocks / benchPrompt {
+// conversations is how many of them make up benchBlocks.
+const conversations = 1 + (benchBlocks-32)/(benchPrompt-32)
+
+// fill stores benchBlocks for each worker, in conversations, one in share of which
+// is also another worker's; 0 is none.
+func fill(tb testing.TB, ix *Index, share int) {
+	for n := range conversations {
 		for w := range benchWorkers {
 			of := w*1_000_000 + n
-			if n%4 == 0 {
+			if share > 0 && n%share == 0 {
 				of = w/2*1_000_000 + n
 			}
 			if out := ix.Store(benchOwner(w), kvstate.Device, 0, false, withExternals(w, conversation(w, of))); out.Stored+out.Repeated != benchPrompt {
@@ -83,11 +86,12 @@ func withExternals(worker int, blocks []kvstate.Block) []kvstate.Block {
 	return blocks
 }
 
-// prompts returns look-ups that are all there, half there, and not there.
+// prompts returns look-ups that are all there, half there, and not there: 1,024 of
+// each, so that they do not stay in the processor's caches.
 func prompts() map[string][][]uint64 {
 	hit, half, miss := [][]uint64{}, [][]uint64{}, [][]uint64{}
-	for i := range 256 {
-		local := locals(conversation(0, i%benchWorkers*1_000_000+1+i%4+i/4*4))
+	for i := range 1024 {
+		local := locals(conversation(0, i%benchWorkers*1_000_000+i/benchWorkers*4+2))
 		hit = append(hit, local)
 		h := slices.Clone(local)
 		h[benchPrompt/2]++
@@ -100,14 +104,14 @@ func prompts() map[string][][]uint64 {
 }
 
 // BenchmarkMatch looks prompts of 512 blocks up among 2,000,000 blocks: as stored,
-// and aged by half of them having been removed and others stored in their place.
+// and once they were removed and stored again all over the memory.
 func BenchmarkMatch(b *testing.B) {
 	ix := newIndex(DefaultMaxBlocks, newMetrics())
-	fill(b, ix)
+	fill(b, ix, 4)
 	p := benchProjection(benchWorkers)
 	for _, age := range []string{"fresh", "aged"} {
 		if age == "aged" {
-			grow(ix)
+			scatter(ix)
 		}
 		for _, name := range []string{"all", "half", "none"} {
 			list := prompts()[name]
@@ -120,20 +124,28 @@ func BenchmarkMatch(b *testing.B) {
 					i++
 				}
 				b.ReportMetric(float64(cpuTime()-began)/float64(i), "cpu-ns/op")
+				b.ReportMetric(float64(longest(m.All())), "blocks")
 				b.ReportMetric(float64(len(m.All())), "workers")
 			})
 		}
 	}
 }
 
-// grow removes every second conversation block by block in random order, and stores
+func longest(found []Match) (blocks int) {
+	for _, m := range found {
+		blocks = max(blocks, m.Blocks())
+	}
+	return blocks
+}
+
+// scatter removes every fourth conversation block by block in random order, and stores
 // new ones a few blocks at a time in turn, so that neighbours in the tree are none
 // in memory.
-func grow(ix *Index) {
+func scatter(ix *Index) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for w := range benchWorkers {
 		var gone []uint64
-		for n := 2; n < benchBlocks/benchPrompt; n += 4 {
+		for n := 2; n < conversations; n += 4 {
 			for _, b := range conversation(w, w*1_000_000+n)[32:] {
 				gone = append(gone, b.External)
 			}
@@ -142,7 +154,7 @@ func grow(ix *Index) {
 		ix.Remove(benchOwner(w), kvstate.Device, gone)
 	}
 	for at := 0; at < benchPrompt; at += 4 {
-		for n := 2; n < benchBlocks/benchPrompt; n += 4 {
+		for n := 2; n < conversations; n += 4 {
 			for w := range benchWorkers {
 				blocks := withExternals(w, conversation(w, w*1_000_000+n))
 				if at == 0 {
@@ -181,7 +193,7 @@ func BenchmarkMatchManyOwners(b *testing.B) {
 // 16 blocks as engines send them; one op is one block stored or removed.
 func BenchmarkUpdates(b *testing.B) {
 	ix := newIndex(DefaultMaxBlocks, newMetrics())
-	fill(b, ix)
+	fill(b, ix, 4)
 	const events = 4096
 	var stores [events][]kvstate.Block
 	var removes [events][]uint64
@@ -215,18 +227,28 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkFill stores 2,000,000 blocks into an empty index, and measures the heap.
+// BenchmarkFill stores 2,000,000 blocks into an empty index, and measures the heap;
+// then it clears a worker.
 func BenchmarkFill(b *testing.B) {
-	for b.Loop() {
-		b.StopTimer()
-		before := heap()
-		ix := newIndex(DefaultMaxBlocks, newMetrics())
-		b.StartTimer()
-		fill(b, ix)
-		b.StopTimer()
-		b.ReportMetric(float64(heap()-before)/float64(ix.Len()), "B/pair")
-		b.ReportMetric(float64(ix.Len()), "pairs")
-		b.StartTimer()
+	for _, share := range []int{0, 4} {
+		b.Run(fmt.Sprintf("share=%d", share), func(b *testing.B) {
+			var cleared time.Duration
+			for b.Loop() {
+				b.StopTimer()
+				before := heap()
+				ix := newIndex(DefaultMaxBlocks, newMetrics())
+				b.StartTimer()
+				fill(b, ix, share)
+				b.StopTimer()
+				b.ReportMetric(float64(heap()-before)/float64(ix.Len()), "B/pair")
+				b.ReportMetric(float64(ix.Len()), "pairs")
+				began := cpuTime()
+				ix.Clear(benchOwner(0))
+				cleared = cpuTime() - began
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(cleared.Milliseconds()), "clear-cpu-ms")
+		})
 	}
 }
 
@@ -242,7 +264,7 @@ func heap() int64 {
 // eight writers store and remove as fast as they can.
 func BenchmarkMatchBesideWriters(b *testing.B) {
 	ix := newIndex(DefaultMaxBlocks, newMetrics())
-	fill(b, ix)
+	fill(b, ix, 4)
 	p, list := benchProjection(benchWorkers), prompts()["all"]
 	for _, writers := range []int{0, 8} {
 		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {

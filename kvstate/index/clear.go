@@ -8,7 +8,8 @@ import (
 )
 
 // Clear forgets o with all that it holds in every tier. Look-ups that begin after
-// it returns do not see it, nor do those that begin while it tidies up.
+// it returns do not see it, nor do those that begin while it tidies up. A store
+// after it makes the owner anew: end what feeds an owner before clearing it for good.
 func (ix *Index) Clear(o Owner) {
 	ix.mu.Lock()
 	own := ix.mu.owners[o.id()]

@@ -200,9 +200,11 @@ func (s *storing) dropOrphanLocked() bool {
 	return true
 }
 
-// roomLocked returns whether one more block, with a node of its own, fits.
+// roomLocked returns whether one more block, with a node of its own, fits. Nodes
+// that only wait to be given back do not count.
 func (ix *Index) roomLocked() bool {
-	return ix.mu.pairs+ix.mu.orphans < ix.maxBlocks && ix.nodes.live-ix.mu.dying <= ix.maxBlocks
+	out := ix.mu.dying + len(ix.mu.limbo[0].nodes) + len(ix.mu.limbo[1].nodes)
+	return ix.mu.pairs+ix.mu.orphans < ix.maxBlocks && ix.nodes.live-out <= ix.maxBlocks
 }
 
 // placeLocked gives own a block that it has no name for, as a child of parent. It
