@@ -1,6 +1,8 @@
 // Package zmqsock has the ZeroMQ sockets that Mooring puts on a network: a
 // publisher (PUB, bound), a supervised subscriber (SUB, dialling one peer), and
-// for the replay of what was published a server (ROUTER, bound). It is the only importer of github.com/go-zeromq/zmq4.
+// for the replay of what was published a server (ROUTER, bound) and a client
+// (DEALER, one connection). It is the only importer of
+// github.com/go-zeromq/zmq4.
 //
 // What is taken from the library and what is not: its wire codec is used
 // (zmq4.Conn: greeting, READY, message decoding), always on a connection that

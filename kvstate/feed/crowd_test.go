@@ -175,3 +175,73 @@ func TestWaitingBytesBounded(t *testing.T) {
 		t.Errorf("%d wait, %d dropped", len(s.waiting), s.dropped[WaitingOverflow])
 	}
 }
+
+// What is still queued of a connection before is not taken for the new one's.
+func TestStaleConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.stop()
+		e := r.engine("W", 1, 0, false, 2)
+		e.connect()
+		e.publish(block(t, 0), false)
+		e.connect()
+		e.messages <- zmqsock.Message{Connection: 1, Frames: [][]byte{[]byte("kv"), make([]byte, 8), block(t, 0)}}
+		e.publish(block(t, 1), false)
+		if d := e.feed.Details(); d.Dropped[StaleConnection] != 1 || d.Restarts != 0 || d.Holed || d.LastSeq != 1 {
+			t.Errorf("%+v", d)
+		}
+		// A message may come before the news of its connection.
+		e.connection++
+		e.publish(block(t, 2), false)
+		e.feed.link.notify(zmqsock.Event{Connected: true, Connection: e.connection})
+		synctest.Wait()
+		if d := e.feed.Details(); d.LastSeq != 2 || d.Holed || d.State != Following {
+			t.Errorf("%+v", d)
+		}
+	})
+}
+
+// One replay brings so many batches at most, and takes so long at most.
+func TestReplayBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		e := r.engine("W", 1, 0, true, 2)
+		e.stop()
+		endless := func(_ context.Context, start uint64, emit func(uint64, []byte) error) error {
+			for ; ; start++ {
+				if err := emit(start, nil); err != nil {
+					return err
+				}
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		taken := make(chan int)
+		go func() {
+			n := 0
+			for {
+				select {
+				case <-e.feed.replies:
+					n++
+				case <-ctx.Done():
+					taken <- n
+					return
+				}
+			}
+		}()
+		e.feed.replayer = endless
+		if err := e.feed.replay(ctx, action{tries: 1}); err != errEndless {
+			t.Errorf("endless: %v", err)
+		}
+		synctest.Wait()
+		cancel()
+		if n := <-taken; n != maxReplayed {
+			t.Errorf("%d batches", n)
+		}
+		e.silent = true
+		e.feed.replayer = e.replay
+		begun := time.Now()
+		if err := e.feed.replay(t.Context(), action{tries: 1}); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) > 31*time.Second {
+			t.Errorf("silent: %v after %s", err, time.Since(begun))
+		}
+	})
+}
