@@ -35,7 +35,13 @@ func run(t *testing.T, name string, args ...string) *process {
 // runWith is run with more environment variables, "NAME=value".
 func runWith(t *testing.T, env []string, name string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, name: name, cmd: exec.Command(binary, args...), done: make(chan struct{}), news: make(chan struct{})}
+	return runCommand(t, binary, env, name, args...)
+}
+
+// runCommand is runWith for another program.
+func runCommand(t *testing.T, program string, env []string, name string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, name: name, cmd: exec.Command(program, args...), done: make(chan struct{}), news: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := p.cmd.StderrPipe()
