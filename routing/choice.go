@@ -84,6 +84,9 @@ func (r *Router) choose(ctx context.Context, w wish) (picked, error) {
 		return picked{}, overloaded()
 	}
 	best := &c.rows[winner]
+	if c.blind || c.prompt.known() {
+		r.metrics.chose(&c.prompt, best.overlap.Blocks())
+	}
 	return picked{
 		view: view, target: best.target, candidates: len(c.rows), overlap: best.overlap.Blocks(), cost: best.cost.Total, held: held, blind: c.blind,
 	}, nil

@@ -39,7 +39,7 @@ func (o Overlap) Blocks() int { return o.Device + o.Host + o.Disk + o.Shared }
 // count in part, hence the fractions.
 type Work struct {
 	Prefill  float64 // blocks of prompts not computed yet, without this request
-	Decode   float64 // blocks in use, with this request's
+	Decode   float64 // blocks in use, with this request's where its prompt is known
 	Requests float64 // running and waiting, without this request
 }
 

@@ -175,14 +175,14 @@ func (e *Explanation) describe(view *fleet.View, c *choice) {
 // why says in a sentence why a row wins.
 func (c *choice) why(winner int) string {
 	best, others, tied := &c.rows[winner], 0, 0
-	least, _ := costRange(c.rows)
+	limit := tieLimit(c.rows)
 	for i := range c.rows {
 		row := &c.rows[i]
 		if row.full || i == winner {
 			continue
 		}
 		others++
-		if c.prompt.known() && row.cost.Total <= least*(1+tieMargin) || !c.prompt.known() && row.work.Requests == best.work.Requests {
+		if c.prompt.known() && row.cost.Total <= limit || !c.prompt.known() && row.work.Requests == best.work.Requests {
 			tied++
 		}
 	}
@@ -194,9 +194,10 @@ func (c *choice) why(winner int) string {
 	case !c.prompt.known():
 		return fmt.Sprintf("by load alone, it has the fewest requests, %.4g", best.work.Requests)
 	case c.temperature > 0:
+		least, _ := costRange(c.rows)
 		return fmt.Sprintf("its cost is %.4g and the least is %.4g; at temperature %g the hash of the session prefers it", best.cost.Total, least, c.temperature)
 	case tied > 0:
-		return fmt.Sprintf("its cost, %.4g, and %d more are within %g %% of the least, and the hash of the session prefers it", best.cost.Total, tied, tieMargin*100)
+		return fmt.Sprintf("its cost, %.4g, and %d more are as good as the least, and the hash of the session prefers it", best.cost.Total, tied)
 	default:
 		return fmt.Sprintf("its cost, %.4g, is the least of %d", best.cost.Total, others+1)
 	}

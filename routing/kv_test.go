@@ -1,16 +1,14 @@
 package routing_test
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"mooring/affinity"
 	"mooring/internal/fleet"
@@ -255,6 +253,40 @@ func TestOnlyPromptsThatMatterAreMissed(t *testing.T) {
 	}
 }
 
+func TestPromptsAreCounted(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	a := &asked{status: http.StatusInternalServerError}
+	cfg := routing.Config{Registerer: registry, Tokenizer: tokenizer.New(tokenizer.Config{Transport: a})}
+	k := newKVRig(t, cfg, affinity.Config{}, worker(1, "m"))
+	k.holds(rankOf(1, 0), kvstate.Device, plain, run(0, 8)...)
+	k.projects(rankOf(1, 0), false)
+	first := k.opens(idsBody(run(0, 14)))
+	k.mustRoute(headers{"x-session-id": first.Session}, idsBody(run(0, 14)))
+	k.opens(`{"prompt":"text"}`)
+	k.opens(`{}`)
+	k.mustRoute(headers{}, "")
+	k.explains(headers{"x-session-id": "explained"}, idsBody(run(0, 14)))
+	got := make(map[string]float64)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if n := m.GetCounter().GetValue(); n > 0 {
+				got[f.GetName()+" "+m.GetLabel()[0].GetValue()] = n
+			}
+		}
+	}
+	want := map[string]float64{
+		"mooring_prompts_total prompt": 1, "mooring_prompts_total tokenizer_failed": 1, "mooring_prompts_total no_prompt": 1,
+		"mooring_prompt_blocks_total true": 2, "mooring_prompt_blocks_total false": 2,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("counted %v, want %v", got, want)
+	}
+}
+
 func TestWhoWantsABody(t *testing.T) {
 	two := worker(2, "m")
 	k := newKVRig(t, routing.Config{ExplicitTarget: true, ModelHeader: "x-model"}, affinity.Config{}, worker(1, "m"), two)
@@ -315,85 +347,6 @@ func TestAWantedBodyRefusesNobody(t *testing.T) {
 	}
 }
 
-// asked is a tokenizer that answers every prompt with some tokens.
-type asked struct {
-	tokens []uint32
-	status int
-
-	mu     sync.Mutex
-	urls   []string
-	bodies []string
-}
-
-func (a *asked) RoundTrip(r *http.Request) (*http.Response, error) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.urls, a.bodies = append(a.urls, r.URL.String()), append(a.bodies, string(body))
-	answer := strings.ReplaceAll(fmt.Sprintf(`{"tokens":%v}`, a.tokens), " ", ",")
-	return &http.Response{StatusCode: a.status, Body: io.NopCloser(bytes.NewBufferString(answer))}, nil
-}
-
-func TestTextIsTokenizedOnceForANewSession(t *testing.T) {
-	prompt := run(50, 32)
-	a := &asked{tokens: prompt, status: http.StatusOK}
-	k := newKVRig(t, routing.Config{Tokenizer: tokenizer.New(tokenizer.Config{Transport: a})}, affinity.Config{}, worker(1, "m"), worker(2, "m"))
-	k.holds(rankOf(2, 0), kvstate.Device, plain, prompt...)
-	k.projects(rankOf(2, 0), false)
-
-	h := headers{"x-session-id": "s"}
-	chat := `{"messages":[{"role":"user","content":"hi"}],"model":"m","temperature":1,"tools":[{"a":1}],"stream":true,"chat_template_kwargs":{"x":[]}}`
-	rt := k.mustRoute(h, chat)
-	if rt.Target.Worker != 2 || rt.Overlap != 8 || rt.Reason != routing.New {
-		t.Errorf("got %v, overlap %d, %v; want worker 2, 8, new", rt.Target, rt.Overlap, rt.Reason)
-	}
-	for range 5 {
-		if rt := k.mustRoute(h, chat); rt.Reason != routing.Bound {
-			t.Errorf("next turn: %v", rt.Reason)
-		}
-	}
-	want := `{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[{"a":1}],"add_generation_prompt":true,"chat_template_kwargs":{"x":[]}}`
-	if len(a.bodies) != 1 || a.bodies[0] != want || a.urls[0] != "http://10.0.0.1:8000/tokenize" && a.urls[0] != "http://10.0.0.2:8000/tokenize" {
-		t.Errorf("asked %q for %q, want one worker once for %q", a.urls, a.bodies, want)
-	}
-	k.opens(chat) // its answer is known
-	k.opens(`{"prompt":"hi","messages":null,"max_tokens":1}`)
-	if len(a.bodies) != 2 || a.bodies[1] != `{"model":"m","prompt":"hi"}` {
-		t.Errorf("asked for %q, want one more, the completion", a.bodies)
-	}
-	k.opens(`{"system":"be brief","messages":[{"role":"user","content":"hi"}]}`)
-	k.opens(`{"messages":"hi"}`)
-	if len(a.bodies) != 2 {
-		t.Errorf("asked for %q, which is not what the worker will see", a.bodies[2:])
-	}
-}
-
-func TestATokenizerThatFailsCostsTheOverlapOnly(t *testing.T) {
-	a := &asked{status: http.StatusInternalServerError}
-	k := newKVRig(t, routing.Config{Tokenizer: tokenizer.New(tokenizer.Config{Transport: a}), TokenizerURL: "http://t/x"}, affinity.Config{}, worker(1, "m"), worker(2, "m"))
-	k.wantSpread("failing", `{"prompt":"hi"}`, routing.NoTokens)
-	if len(a.urls) != 5 || a.urls[0] != "http://t/x" {
-		t.Errorf("asked %q, want the configured one five times, until its circuit opens", a.urls)
-	}
-}
-
-// A session that another request is opening waits for it, and asks nobody.
-func TestManyFirstRequestsMakeOneCall(t *testing.T) {
-	a := &asked{tokens: run(0, 32), status: http.StatusOK}
-	k := newKVRig(t, routing.Config{Tokenizer: tokenizer.New(tokenizer.Config{Transport: a, CacheTokens: 1})}, affinity.Config{}, worker(1, "m"), worker(2, "m"))
-	var wg sync.WaitGroup
-	for range 50 {
-		wg.Go(func() { k.mustRoute(headers{"x-session-id": "s"}, `{"prompt":"hi"}`) })
-	}
-	wg.Wait()
-	if len(a.bodies) != 1 {
-		t.Errorf("%d calls, want 1", len(a.bodies))
-	}
-}
-
 func TestReplicasAgreeOnPrompts(t *testing.T) {
 	for _, temperature := range []float64{0, 0.5} {
 		workers := []fleet.Worker{worker(1, "m"), worker(2, "m"), worker(3, "m"), worker(4, "m")}
@@ -442,64 +395,4 @@ func TestSharedPromptsSpreadOverLoad(t *testing.T) {
 	if len(used) != 4 || used[1] < 118 || used[1] > 124 {
 		t.Errorf("requests by worker are %v, want about 121 on worker 1 and a third of the others on each other", used)
 	}
-}
-
-func TestLimitsMakeBusy(t *testing.T) {
-	cfg := routing.Config{ExplicitTarget: true, Limits: routing.Limits{ActiveRequests: 2}}
-	r := newRig(t, cfg, affinity.Config{}, worker(1, "m"), worker(2, "m"))
-	var held []*routing.Route
-	for i := range 4 {
-		held = append(held, r.mustRoute(headers{"x-session-id": fmt.Sprint(i)}, ""))
-	}
-	_, err := r.route(headers{"x-session-id": "more"}, "")
-	var busy *routing.Error
-	if !errors.As(err, &busy) || busy.Kind != routing.Busy || busy.Reason != routing.Overloaded || busy.RetryAfter <= 0 {
-		t.Fatalf("all at their limits: %#v, want busy, overloaded, with a time to retry", err)
-	}
-	r.wantRefused(headers{}, "", routing.Busy, routing.Overloaded, "limits")
-	held[0].Release(affinity.Completed)
-	if rt := r.mustRoute(headers{"x-session-id": "more"}, ""); rt.Target != held[0].Target {
-		t.Errorf("one has room: %v, want %v", rt.Target, held[0].Target)
-	}
-	// What is bound, and what is named, queues there.
-	if rt := r.mustRoute(headers{"x-session-id": "0"}, ""); rt.Reason != routing.Bound {
-		t.Errorf("a bound session: %v", rt.Reason)
-	}
-	if rt := r.mustRoute(headers{"x-session-id": "named", "x-dynamo-worker-instance-id": "1"}, ""); rt.Reason != routing.Explicit {
-		t.Errorf("a named worker: %v", rt.Reason)
-	}
-	r.live.Publish(fleet.NewView(nil))
-	r.wantRefused(headers{"x-session-id": "nobody"}, "", routing.Unavailable, routing.NoWorker, "no worker")
-}
-
-// Others' requests count while they are news.
-func TestFiguresSteerChoices(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		said := routing.Figures{Running: 6, Waiting: 2, At: time.Now()}
-		cfg := routing.Config{Figures: func(t fleet.Target) (routing.Figures, bool) { return said, t.Worker == 1 }}
-		r := newRig(t, cfg, affinity.Config{}, worker(1, "m"), worker(2, "m"))
-		counts := func(n int) (on1 int) {
-			var routes []*routing.Route
-			for i := range n {
-				rt := r.mustRoute(headers{"x-request-id": fmt.Sprint(i)}, "")
-				if routes = append(routes, rt); rt.Target.Worker == 1 {
-					on1++
-				}
-			}
-			for _, rt := range routes {
-				rt.Release(affinity.Completed)
-			}
-			return on1
-		}
-		if got := counts(8); got != 0 {
-			t.Errorf("fresh: %d of 8 on the worker that has 8 already, want none", got)
-		}
-		if got := counts(28); got != 10 {
-			t.Errorf("fresh: %d of 28 there, want 10: 8 + 10 = 18", got)
-		}
-		time.Sleep(time.Minute)
-		if got := counts(8); got != 4 {
-			t.Errorf("a minute later: %d of 8 there, want 4", got)
-		}
-	})
 }

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -91,26 +92,26 @@ func (l *load) preview(c *choice, now time.Time) (winner int) {
 
 // weighLocked fills in the rows' work and cost and picks one.
 func (l *load) weighLocked(c *choice, now time.Time) int {
-	idlest := 0.0
+	idlest := math.Inf(1)
 	for i := range c.rows {
 		row := &c.rows[i]
-		row.work = l.workLocked(row, &c.prompt, now)
+		row.work = l.standingLocked(row, now)
 		row.full = c.limits != nil && c.limits.exceeded(row.work, row.figures, row.fresh)
-		if i == 0 || row.work.Prefill < idlest {
-			idlest = row.work.Prefill
-		}
+		idlest = min(idlest, row.work.Prefill)
 	}
 	if c.prompt.known() {
 		for i := range c.rows {
 			row := &c.rows[i]
+			row.standing = c.weights.cost(0, 0, Overlap{}, row.work).Total
+			row.work.Decode += float64(c.prompt.blocks - l.mu.work[row.target].shared(&c.prompt))
 			row.cost = c.weights.cost(c.prompt.blocks, idlest, row.overlap, row.work)
 		}
 	}
 	return pick(c.rows, c.seed, c.prompt.known(), c.temperature)
 }
 
-// workLocked returns what a row's target has to do.
-func (l *load) workLocked(row *row, p *prompt, now time.Time) Work {
+// standingLocked returns what a row's target has to do without this request.
+func (l *load) standingLocked(row *row, now time.Time) Work {
 	h := l.mu.work[row.target]
 	own := l.ofRankLocked(row.target)
 	work := Work{Requests: float64(own)}
@@ -128,7 +129,6 @@ func (l *load) workLocked(row *row, p *prompt, now time.Time) Work {
 		work.Requests += row.fresh * float64(max(0, row.figures.Running+row.figures.Waiting-then.requests))
 		work.Decode += row.fresh * max(0, row.figures.KVUse*float64(row.figures.KVBlocks)-float64(then.blocks))
 	}
-	work.Decode += float64(p.blocks - h.shared(p))
 	return work
 }
 

@@ -14,7 +14,10 @@ type row struct {
 	fresh   float64 // 0 to 1: what figures count; 0 if there are none
 	work    Work
 	full    bool // over its limits: not chosen
-	cost    Cost // zero where the prompt is not known
+
+	// Zero where the prompt is not known.
+	standing float64 // what the target's work costs without this request
+	cost     Cost
 }
 
 // pick returns the index of the row that wins for the key whose hash is seed, or
@@ -52,11 +55,24 @@ func pickIdlest(rows []row, seed uint64) int {
 // it every difference of a block would send all keys to one target.
 const tieMargin = 0.01
 
+// tieLimit returns the highest cost that is as good as the least: by a hundredth
+// of what that is above the work that even the idlest has without this request.
+// What all have to do anyway must not drown what makes the difference.
+func tieLimit(rows []row) float64 {
+	least, standing := math.Inf(1), math.Inf(1)
+	for i := range rows {
+		if !rows[i].full {
+			least, standing = min(least, rows[i].cost.Total), min(standing, rows[i].standing)
+		}
+	}
+	return least + tieMargin*max(0, least-standing)
+}
+
 func pickCheapest(rows []row, seed uint64) int {
-	least, _ := costRange(rows)
+	limit := tieLimit(rows)
 	best := -1
 	for i := range rows {
-		if rows[i].full || rows[i].cost.Total > least*(1+tieMargin) {
+		if rows[i].full || rows[i].cost.Total > limit {
 			continue
 		}
 		if best < 0 || compareTies(seed, rows[i].target, rows[best].target) < 0 {

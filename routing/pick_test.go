@@ -49,6 +49,20 @@ func TestTheCheapestWins(t *testing.T) {
 	}
 }
 
+// What all targets have to do anyway is no reason to ignore what they hold.
+func TestStandingWorkDoesNotDrownTheDifference(t *testing.T) {
+	rows := costing(10_000, 10_040, 10_000.5)
+	for i, standing := range []float64{9_900, 9_900, 9_950} {
+		rows[i].standing = standing
+	}
+	// The cheapest costs 100 above what even the idlest has to do: one more is a tie.
+	for i, got := range share(rows, true, 0) {
+		if want := []float64{.5, 0, .5}[i]; math.Abs(got-want) > 0.02 {
+			t.Errorf("row %d wins %.3f of keys, want %.2f", i, got, want)
+		}
+	}
+}
+
 func TestTheIdlestWinsWithoutAPrompt(t *testing.T) {
 	// Counts, unlike costs, are exact: one in a hundred and one matters.
 	for i, got := range share(costing(101, 100, 100, -1), false, 5) {

@@ -23,15 +23,15 @@ const (
 // Why a prompt's tokens are not known. Those of the tokenizer are "tokenizer_"
 // and its outcome.
 const (
-	problemNoBody       = "no_body"       // the request has none, or it was not passed on
-	problemUnreadable   = "unreadable"    // the body is no JSON object, or is encoded in a way not known here
-	problemAmbiguous    = "ambiguous"     // a field of the prompt is there twice
-	problemNoPrompt     = "no_prompt"     // the body has no prompt in a form known here
-	problemNoTokenizer  = "no_tokenizer"  // text, and nobody may be asked
-	problemTokenizerFor = "tokenizer_"    // and the outcome
-	problemEmptyPrompt  = "empty_prompt"  // there are no tokens in it
-	problemUnasked      = "no_kv_state"   // the partition has no KV state: nothing would come of it
-	problemNoChoice     = "not_requested" // the choice does not depend on the prompt
+	problemNoBody      = "no_body"       // the request has none, or it was not passed on
+	problemUnreadable  = "unreadable"    // the body is no JSON object, or is encoded in a way not known here
+	problemAmbiguous   = "ambiguous"     // a field of the prompt is there twice
+	problemNoPrompt    = "no_prompt"     // the body has no prompt in a form known here
+	problemNoTokenizer = "no_tokenizer"  // text, and nobody may be asked
+	problemTokenizer   = "tokenizer_"    // and the outcome
+	problemEmptyPrompt = "empty_prompt"  // there are no tokens in it
+	problemUnasked     = "no_kv_state"   // the partition has no KV state: nothing would come of it
+	problemNoChoice    = "not_requested" // the choice does not depend on the prompt
 )
 
 // maxPromptBlocks bounds how many blocks of a prompt are looked up and remembered.
@@ -43,7 +43,7 @@ type prompt struct {
 	tokens   int
 	blocks   int      // the incomplete one at the end included
 	local    []uint64 // hashes of the complete blocks; scratch
-	sequence []uint64 // likewise, each with all before it; kept by who counts the request
+	sequence []uint64 // likewise, each with all before it, and the partition; kept by who counts the request
 	source   string   // if it is known
 	problem  string   // if it is not
 }
@@ -91,6 +91,10 @@ func (r *Router) readPrompt(ctx context.Context, view *fleet.View, p fleet.Parti
 	seed := blockhash.Seed(adapterOf(view, req), salt)
 	into.local = blockhash.Append(into.local[:0], tokens, size, seed)
 	into.sequence = blockhash.Sequence(nil, into.local)
+	// A worker may serve several models, whose blocks are not shared.
+	for i, apart := 0, hashString(p.String()); i < len(into.sequence); i++ {
+		into.sequence[i] ^= apart
+	}
 }
 
 // tokens returns the prompt's tokens and where they came from, or what is in the
@@ -137,7 +141,7 @@ func (r *Router) askTokenizer(ctx context.Context, view *fleet.View, p fleet.Par
 	body := req.prompt.tokenizeRequest(model, fields)
 	tokens, outcome := r.cfg.Tokenizer.Tokens(ctx, r.tokenizers(view, p, req), p.String(), body)
 	if outcome != tokenizer.OK && outcome != tokenizer.Cached {
-		return nil, "", problemTokenizerFor + outcome.String()
+		return nil, "", problemTokenizer + outcome.String()
 	}
 	return tokens, sourceTokenizer, ""
 }

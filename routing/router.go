@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"mooring/affinity"
 	"mooring/internal/fleet"
 	"mooring/internal/tokenizer"
@@ -40,6 +42,9 @@ type Config struct {
 	// safe for concurrent use. Nil: only this replica's own requests count.
 	Figures func(fleet.Target) (Figures, bool)
 
+	// Registerer gets the metrics. Nil: they are not registered.
+	Registerer prometheus.Registerer
+
 	Weights     Weights
 	Temperature float64 // 0: the cheapest target wins; above: cheap ones more often than dear ones
 	Limits      Limits
@@ -51,6 +56,7 @@ type Router struct {
 	live     *fleet.Live
 	sessions *affinity.Resolver
 	load     *load
+	metrics  *metrics
 	unnamed  atomic.Uint64 // numbers the requests that carry neither session nor id
 }
 
@@ -62,7 +68,7 @@ func NewRouter(live *fleet.Live, sessions *affinity.Resolver, cfg Config) *Route
 	if cfg.MaxBodyBytes == 0 {
 		cfg.MaxBodyBytes = 16 << 20
 	}
-	return &Router{cfg: cfg, live: live, sessions: sessions, load: newLoad()}
+	return &Router{cfg: cfg, live: live, sessions: sessions, load: newLoad(), metrics: newMetrics(cfg.Registerer)}
 }
 
 // Live returns how many requests that this replica routed to t are live.

@@ -84,6 +84,7 @@ func routingConfig(cfg *config.Config, kv *kvState, metrics prometheus.Registere
 		Weights:        weights(cfg),
 		Temperature:    cfg.Routing.Temperature,
 		Limits:         routing.Limits(cfg.Routing.Limits),
+		Registerer:     metrics,
 	}
 	if t := cfg.Routing.Tokenizer; t.URL != config.TokenizerOff {
 		c.Tokenizer = tokenizer.New(tokenizer.Config{Deadline: t.Deadline, Registerer: metrics})
