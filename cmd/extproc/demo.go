@@ -35,11 +35,13 @@ func demoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "See it work: workers, two Moorings and a real Envoy on this machine, with nothing configured",
-		Long: `Starts three simulated workers, two Mooring replicas that replicate their bindings to each
-other, and a real Envoy with a listener for each replica, all on loopback. It drives a dozen
-conversations of four turns, each turn through the other listener, and so the other replica,
-than the one before. It prints a line for each request: where it went, why, and how many blocks of its prompt
-that worker had in its KV cache. Then it stays up with a status page until Ctrl-C.
+		Long: `Starts three simulated workers that publish KV events, two Mooring replicas that replicate
+their bindings to each other, and a real Envoy with a listener for each replica, all on loopback.
+It drives a dozen conversations of four turns, each turn through the other listener, and so the
+other replica, than the one before. Each conversation begins with one of three long instructions,
+so that most of them open where theirs is cached already. It prints a line for each request: where
+it went, why, and how many blocks of its prompt that worker had in its KV cache. Then it stays up
+with a status page until Ctrl-C.
 
 The Envoy binary is $ENVOY, or envoy on PATH, or the one that make demo installs.`,
 		Example: "  extproc demo\n  extproc demo --once && echo every turn kept its worker",
@@ -108,12 +110,16 @@ Ctrl-C ends it
 // demoListeners returns the names of Envoy's listeners, each with a replica.
 func demoListeners() []string { return []string{"a", "b"} }
 
+// startDemoWorkers starts the workers and returns when all of them are bound.
 func startDemoWorkers(ctx context.Context, g *errgroup.Group) ([]config.WorkerSpec, error) {
 	var specs []config.WorkerSpec
 	for n := range demoWorkers {
+		bound := make(chan simworker.Endpoints, 1)
 		w, err := simworker.New(simworker.Config{
 			Name: fmt.Sprintf("worker-%d", n+1), Models: []string{demoModel}, BlockSize: demoBlockSize,
 			FirstToken: 150 * time.Millisecond, PerToken: 3 * time.Millisecond, Tokens: 24,
+			Events: simworker.KVEvents{Endpoint: "tcp://127.0.0.1:0", Replay: "tcp://127.0.0.1:0"},
+			Ready:  func(e simworker.Endpoints) { bound <- e },
 		})
 		if err != nil {
 			return nil, err
@@ -123,9 +129,14 @@ func startDemoWorkers(ctx context.Context, g *errgroup.Group) ([]config.WorkerSp
 			return nil, err
 		}
 		g.Go(func() error { return w.Serve(ctx, ln) })
-		specs = append(specs, config.WorkerSpec{
-			Address: ln.Addr().String(), Models: []string{demoModel}, RoutingGroup: "default", Ranks: 1,
-		})
+		select {
+		case e := <-bound:
+			specs = append(specs, config.WorkerSpec{
+				Address: e.HTTP, Models: []string{demoModel}, RoutingGroup: "default", Ranks: 1, KVEvents: e.KVEvents, KVReplay: e.KVReplay,
+			})
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
 	return specs, nil
 }

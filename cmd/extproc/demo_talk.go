@@ -36,6 +36,14 @@ type turn struct {
 	prompt   int // blocks of the prompt
 }
 
+// instructions are what conversations begin with, by turns, as an application's
+// system prompt is.
+var instructions = [...]string{
+	"You are the editor of a small publishing house by the sea. You answer in one short paragraph, you never use the word nice, and you praise only what deserves it. When a sentence is too long you say where to cut it, and you always name the page that you would read aloud first.",
+	"You are an old harbour pilot who has retired and now tells stories to visitors. You speak slowly and plainly, you give the names of ships and of winds as they were, and when you are asked about the weather you answer with what the gulls did on the morning of the day before.",
+	"You are a teacher of geography for children of ten years. You explain every hard word with an easier one, you draw a map in words before you describe a place, and at the end of each answer you ask one question that the children can answer with what they have just heard from you.",
+}
+
 // questions are what everybody asks, one a turn.
 var questions = [demoTurns]string{
 	"Good morning. I am writing a small book about harbours, and I would like your help with it. Please suggest a first sentence.",
@@ -57,7 +65,7 @@ func playConversations(ctx context.Context, out io.Writer, listeners []string) (
 	g.SetLimit(3)
 	go func() {
 		for i := range talks {
-			talks[i] = &talk{session: fmt.Sprintf("demo-%02d", i+1)}
+			talks[i] = &talk{session: fmt.Sprintf("demo-%02d", i+1), messages: []chatMessage{{"system", instructions[i%len(instructions)]}}}
 			g.Go(func() error { return talks[i].play(ctx, client, listeners, lines) })
 		}
 		err = g.Wait()
@@ -142,7 +150,7 @@ func (t *talk) note(header http.Header, answer []byte) error {
 
 // printTalks sums up each conversation and returns an error if one moved.
 func printTalks(out io.Writer, talks []*talk) error {
-	moved := 0
+	moved, warm := 0, 0
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nsession\tworker\tlisteners\tcached blocks by turn\tkept its worker")
 	for _, t := range talks {
@@ -153,6 +161,9 @@ func printTalks(out io.Writer, talks []*talk) error {
 			}
 			listeners = append(listeners, turn.listener)
 			cached = append(cached, fmt.Sprint(turn.cached))
+		}
+		if t.turns[0].cached > 0 {
+			warm++
 		}
 		kept := "yes"
 		if len(workers) > 1 {
@@ -165,6 +176,6 @@ func printTalks(out io.Writer, talks []*talk) error {
 	if moved > 0 {
 		return fmt.Errorf("%d of %d conversations left their worker", moved, len(talks))
 	}
-	fmt.Fprintf(out, "all %d turns of %d conversations stayed on their worker\n", len(talks)*demoTurns, len(talks))
+	fmt.Fprintf(out, "all %d turns of %d conversations stayed on their worker; %d opened where their instruction was cached\n", len(talks)*demoTurns, len(talks), warm)
 	return nil
 }
