@@ -30,7 +30,7 @@ type ScrapeConfig struct {
 	Interval time.Duration // from one reading of a worker to its next
 	// Transport makes the requests. Nil means one of its own.
 	Transport http.RoundTripper
-	// Logger is told when a worker's metrics cannot be read, and when they can
+	// Logger is told when a worker's metrics do not tell its load, and when they do
 	// again. Nil discards.
 	Logger *slog.Logger
 	// Registerer gets the metrics. Nil: they are not registered.
@@ -186,15 +186,15 @@ func (s *Scraper) take(view *fleet.View, a scraped) {
 	}
 	if a.err != nil {
 		s.failures.WithLabelValues(string(a.cause)).Inc()
-		if !s.failing[a.id] {
+		if said := a.cause == causeStatus || a.cause == causeContent; said && !s.failing[a.id] { // one that does not answer is the probes' to tell
 			s.failing[a.id] = true
-			s.cfg.Logger.Warn("a worker's load cannot be read from its metrics", "worker", a.id.String(), "address", w.Address, "error", a.err)
+			s.cfg.Logger.Warn("a worker's metrics do not tell its load", "worker", a.id.String(), "address", w.Address, "error", a.err)
 		}
 		return
 	}
 	if s.failing[a.id] {
 		delete(s.failing, a.id)
-		s.cfg.Logger.Info("a worker's load can be read again", "worker", a.id.String(), "address", w.Address)
+		s.cfg.Logger.Info("a worker's metrics tell its load again", "worker", a.id.String(), "address", w.Address)
 	}
 	s.mu.Lock()
 	s.mu.ranks[a.id] = a.ranks
