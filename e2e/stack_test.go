@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,7 @@ type simWorker struct {
 	*process
 	address string
 	model   string
+	ready   map[string]any // its log line, with the addresses it has
 }
 
 // stackConfig says what differs from the plain stack: three workers of one model.
@@ -45,6 +47,9 @@ type stackConfig struct {
 	yaml        string // further top-level keys of the configuration, as text
 	replication string // the value of its replication key; "": a mesh on a free port, with no peers
 	envoyYAML   string // further keys under envoy:
+
+	flagsOfEach [][]string                // further flags of each worker; nil: none
+	workerKeys  func(w *simWorker) string // further keys of a worker in workers.yaml, as ", ranks: 2"; nil: none
 
 	env           []string                            // added to the replica's environment
 	editBootstrap func(t *testing.T, b []byte) []byte // changes what Envoy gets; nil: nothing
@@ -57,8 +62,12 @@ func newStack(t *testing.T, cfg stackConfig) *stack {
 	if cfg.models == nil {
 		cfg.models = []string{"sim", "sim", "sim"}
 	}
-	for _, model := range cfg.models {
-		s.startWorker(model, cfg.workerFlags...)
+	for i, model := range cfg.models {
+		flags := cfg.workerFlags
+		if cfg.flagsOfEach != nil {
+			flags = slices.Concat(flags, cfg.flagsOfEach[i])
+		}
+		s.startWorker(model, flags...)
 	}
 	s.writeWorkers()
 	// Tests run beside each other: the default mesh port would be taken.
@@ -91,7 +100,8 @@ func (s *stack) startWorker(model string, flags ...string) *simWorker {
 	s.t.Helper()
 	args := append([]string{"worker", "--listen", "127.0.0.1:0", "--model", model, "--first-token", "1ms", "--per-token", "100us"}, flags...)
 	w := &simWorker{process: run(s.t, fmt.Sprintf("worker %d", len(s.workers)), args...), model: model}
-	w.address = w.waitLog("ready")["addr"].(string)
+	w.ready = w.waitLog("ready")
+	w.address = w.ready["addr"].(string)
 	s.workers = append(s.workers, w)
 	return w
 }
@@ -101,7 +111,11 @@ func (s *stack) writeWorkers() {
 	s.t.Helper()
 	var b strings.Builder
 	for _, w := range s.workers {
-		fmt.Fprintf(&b, "- {address: %q, models: [%q]}\n", w.address, w.model)
+		more := ""
+		if s.config.workerKeys != nil {
+			more = s.config.workerKeys(w)
+		}
+		fmt.Fprintf(&b, "- {address: %q, models: [%q]%s}\n", w.address, w.model, more)
 	}
 	s.write("workers.yaml", b.String())
 }

@@ -234,6 +234,7 @@ func (r *rank) removeWaiting(s *sequence) {
 type rankFigures struct {
 	running, waiting int
 	usage            float64 // share of the blocks that running requests hold
+	full, host       int     // full blocks in the cache, and in the host pool
 	totals           totals
 }
 
@@ -248,6 +249,8 @@ func (e *engine) figures() []rankFigures {
 			running: r.running,
 			waiting: len(r.waiting),
 			usage:   float64(r.cache.used()) / float64(r.cache.capacity),
+			full:    len(r.cache.blocks),
+			host:    len(r.host.blocks),
 			totals:  r.totals,
 		}
 	}

@@ -69,6 +69,7 @@ type engineCollector struct {
 	promptTokens, outputTokens *prometheus.Desc
 	success, cacheConfig       *prometheus.Desc
 	preemptions                *prometheus.Desc
+	blocks                     *prometheus.Desc
 }
 
 func newEngineCollector(model string, e *engine) *engineCollector {
@@ -87,6 +88,7 @@ func newEngineCollector(model string, e *engine) *engineCollector {
 		outputTokens: desc("generation_tokens_total", "Tokens generated."),
 		success:      desc("request_success_total", "Requests finished, by how.", "finished_reason"),
 		preemptions:  desc("num_preemptions_total", "Preemptions; the simulation has none."),
+		blocks:       prometheus.NewDesc("simworker_blocks", "Full blocks that are cached, by tier.", []string{"engine", "tier"}, nil),
 		cacheConfig: prometheus.NewDesc("vllm:cache_config_info", "The cache configuration, as labels.", []string{"engine"},
 			prometheus.Labels{
 				"block_size":            strconv.Itoa(e.blockSize),
@@ -122,6 +124,8 @@ func (c *engineCollector) Collect(out chan<- prometheus.Metric) {
 		counter(c.success, f.totals.cut, finishLength.String())
 		counter(c.success, f.totals.aborted, finishAbort.String())
 		counter(c.preemptions, 0)
+		out <- prometheus.MustNewConstMetric(c.blocks, prometheus.GaugeValue, float64(f.full), engine, "device")
+		out <- prometheus.MustNewConstMetric(c.blocks, prometheus.GaugeValue, float64(f.host), engine, "host")
 		out <- prometheus.MustNewConstMetric(c.cacheConfig, prometheus.GaugeValue, 1, engine)
 	}
 }

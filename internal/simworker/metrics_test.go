@@ -55,4 +55,8 @@ func TestMetricsHaveVLLMsNames(t *testing.T) {
 	if m := f["simworker_refused_total"].Metric; len(m) != 1 || m[0].Label[0].GetValue() != "unknown_model" {
 		t.Errorf("refusals: %v", m)
 	}
+	ask(t, h, "POST", "/v1/completions", `{"prompt":[256,257,258,259,260,261,262,263,264],"max_tokens":1}`)
+	if got := figure(t, scraped(t, h), "simworker_blocks", "0", "tier", "device"); got != 1 {
+		t.Errorf("blocks in the cache: %v", got)
+	}
 }
