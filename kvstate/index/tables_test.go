@@ -51,13 +51,13 @@ func TestEdgesSameAsMap(t *testing.T) {
 		local  uint64
 	}
 	nodes, e, want := newArena[node](50_000), edges{seed: 7}, map[key]uint32{}
-	for step := range 200_000 {
+	for step := range 80_000 {
 		k := key{uint32(rng.IntN(3)), rng.Uint64N(10_000)}
 		id, _ := e.find(&nodes, k.parent, k.local)
 		if id != want[k] {
 			t.Fatalf("find(%v) = %d, want %d", k, id, want[k])
 		}
-		filling := step/50_000%2 == 0
+		filling := step/20_000%2 == 0
 		switch {
 		case id != 0 && (!filling || rng.IntN(4) == 0):
 			e.remove(k.parent, k.local, id)
