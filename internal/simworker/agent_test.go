@@ -65,9 +65,13 @@ func TestAgentLife(t *testing.T) {
 	}
 	s.post(t, 200, "/v1/completions", request)
 	s.post(t, 200, "/reset_prefix_cache?reset_external=true", "")
-	s.settle(t, cursor+5) // of these only the host pool's clearing counts
+	s.settle(t, cursor+5)
 	if _, dump = s.resolve(t); len(dump.Events) != 0 {
 		t.Errorf("after all was reset: %+v", dump.Events)
+	}
+	s.post(t, 204, "/debug/agent/detach", "")
+	if got := s.settle(t, 0); got != cursor+6 { // of the engine here nothing counted, only the host pool's clearing
+		t.Errorf("cursor %d, want %d", got, cursor+6)
 	}
 	s.end(t)
 	if n, m := len(s.sources(t)), len(s.attachments(t)); n+m != 0 {

@@ -16,6 +16,27 @@ import (
 // and one removal.
 func numbered(t testing.TB) *agent {
 	t.Helper()
+	a := attachedAgent(t)
+	c := filled(3, namespace{})
+	for i := range 3 {
+		for _, host := range []bool{true, false} {
+			a.apply(storing(c, i, host))
+		}
+	}
+	a.apply([]change{{kind: blocksRemoved, keys: c.keys[2:3]}})
+	return a
+}
+
+// storing is the storing of the i-th block of a chain.
+func storing(c *chain, i int, host bool) []change {
+	j := newJournal(1)
+	j.stored(c, []span{{i, i + 1}}, host)
+	return j.open
+}
+
+// attachedAgent returns an agent that has published one event, the barrier.
+func attachedAgent(t testing.TB) *agent {
+	t.Helper()
 	cfg, err := Config{BlockSize: 2, Agent: StateAgent{Dir: t.TempDir(), WorkerID: 17, PublisherID: 41, Buffer: 4}}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
@@ -32,15 +53,6 @@ func numbered(t testing.TB) *agent {
 	if err := a.attach(a.home); err != nil {
 		t.Fatal(err)
 	}
-	c := filled(3, namespace{})
-	for i := range 3 {
-		for _, host := range []bool{true, false} {
-			j := newJournal(1)
-			j.stored(c, []span{{i, i + 1}}, host)
-			a.apply(j.open)
-		}
-	}
-	a.apply([]change{{kind: blocksRemoved, keys: c.keys[2:3]}})
 	return a
 }
 
@@ -126,6 +138,24 @@ func TestAgentAnswers(t *testing.T) {
 	} {
 		if got := outcome(a.answer(&c.q)); !strings.HasPrefix(got, c.want) || !strings.HasPrefix(c.want, "error") && got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// What is kept for ranges does not grow, and is always the newest.
+func TestAgentKeepsTheLast(t *testing.T) {
+	a, c := attachedAgent(t), filled(100, namespace{})
+	for i := range 100 {
+		a.apply(storing(c, i, true))
+		if len(a.mu.ring) > 2*a.cfg.Buffer {
+			t.Fatalf("%d events are kept", len(a.mu.ring))
+		}
+		generation, start := uint64(1), a.mu.cursor-1
+		q := kvstate.QueryRequest{WorkerID: 17, DPRank: 3, StartEventID: &start, Kind: kvstate.QueryKind{
+			Op: kvstate.QueryStateAgentRecovery, Expected: a.identity, ExpectedAttachmentGeneration: &generation,
+		}}
+		if r := a.answer(&q).StateAgentRecovery.Response.Events; r == nil || len(r.Events) != 2 || r.LastEventID != a.mu.cursor {
+			t.Fatalf("range from %d: %+v", start, r)
 		}
 	}
 }
