@@ -30,8 +30,12 @@ func TestNamedCases(t *testing.T) {
 						d.ScanArgs(t, key, to)
 					}
 				}
+				var ablate string // with dashes for spaces
+				if d.HasArg("ablate") {
+					d.ScanArgs(t, "ablate", &ablate)
+				}
 				s := &scripted{
-					cluster: newCluster(t, setup{seed: 1, n: n, ttl: time.Duration(ttl) * time.Second, max: limit}),
+					cluster: newCluster(t, setup{seed: 1, n: n, ttl: time.Duration(ttl) * time.Second, max: limit, ablate: strings.ReplaceAll(ablate, "-", " ")}),
 					leases:  make(map[string]*held), versions: make(map[string]replication.BindingEvent),
 				}
 				s.sent = s.capture

@@ -21,7 +21,7 @@ import (
 // for equality. MOORING_LONG=1 runs 1,000 seeds of 10,000 operations;
 // a larger number as many seeds of 300. MOORING_SEED=n runs that seed alone.
 func TestReplicasConverge(t *testing.T) {
-	first, seeds, ops := uint64(0), uint64(16), 300
+	first, seeds, ops := uint64(0), uint64(8), 300
 	if n, err := strconv.ParseUint(os.Getenv("MOORING_LONG"), 10, 32); err == nil && n > 1 {
 		seeds = n
 	} else if os.Getenv("MOORING_LONG") != "" {
