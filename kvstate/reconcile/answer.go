@@ -43,7 +43,7 @@ func (c *core) heardStatus(o *owner, now time.Time, r *kvstate.QueryResponse, er
 	}
 	o.status, o.talk.statusProblem = r.Status, nil
 	o.talk.fresh = true
-	if o.talk.confirm != nil {
+	if o.talk.confirm != nil && o.talk.restoring == 0 {
 		o.receipt, o.talk.confirm = o.talk.confirm, nil
 	}
 	c.listen(o, r.Status.EventEndpoint)

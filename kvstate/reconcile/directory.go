@@ -168,7 +168,7 @@ func (d *directory) everything() update {
 	u := update{watch: directoryWatch, whole: true}
 	for _, t := range d.topics {
 		for id, r := range t.records {
-			u.changes = append(u.changes, change{topic: t.name, id: id, record: r.value})
+			u.changes = append(u.changes, change{topic: t.name, id: id, record: r})
 		}
 	}
 	return u

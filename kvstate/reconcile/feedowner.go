@@ -19,16 +19,18 @@ type testimony struct {
 // feedStarts notes that a feed writes the blocks of an owner and of w from now on.
 // It reports false if that must wait, because a state is being restored there.
 func (c *core) feedStarts(id kvstate.CacheOwnerID, w kvstate.Worker, p fleet.Partition) bool {
-	o, filler := c.owner(id), c.fillers[w]
-	if o.talk.restoring != 0 || filler != nil && filler.talk.restoring != 0 {
-		return false
+	for _, busy := range []*owner{c.owners[id], c.fillers[w]} {
+		if busy != nil && busy.talk.restoring != 0 {
+			return false
+		}
 	}
+	o := c.owner(id)
 	if o.agent != (agent{}) {
 		c.hangUp(o)
 		o.agent = agent{}
 	}
 	c.forget(o)
-	if filler = c.fillers[w]; filler != nil {
+	if filler := c.fillers[w]; filler != nil {
 		c.edit(filler, edit{clearWorker: true})
 	}
 	c.fillers[w] = o

@@ -1,7 +1,6 @@
 package reconcile
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,22 +26,15 @@ type topicDir struct {
 	name    string
 	decode  func(id uint64, data []byte) (any, error)
 	refused func(refusal)
-	seen    bool // it was there once
-	records map[uint64]record
+	seen    bool                   // it was there once
+	records map[uint64]any         // accepted: kvstate.SourceAdvertisement or kvstate.AttachmentAdvertisement
 	looked  map[string]fs.FileInfo // the version of each file that was read last, taken or not
-}
-
-// record is an accepted file. It is immutable: the first payload under an id
-// stays until the file leaves.
-type record struct {
-	value any    // kvstate.SourceAdvertisement or kvstate.AttachmentAdvertisement
-	plain []byte // value encoded, to tell a repeat from another payload
 }
 
 func newTopicDir(name string, decode func(uint64, []byte) (any, error), refused func(refusal)) *topicDir {
 	return &topicDir{
 		name: name, decode: decode, refused: refused,
-		records: make(map[uint64]record), looked: make(map[string]fs.FileInfo),
+		records: make(map[uint64]any), looked: make(map[string]fs.FileInfo),
 	}
 }
 
@@ -137,7 +130,7 @@ func (t *topicDir) lookAt(dir, name string, u *update) (there bool) {
 		t.refused(no)
 	default:
 		t.records[id] = r
-		u.changes = append(u.changes, change{topic: t.name, id: id, record: r.value})
+		u.changes = append(u.changes, change{topic: t.name, id: id, record: r})
 	}
 	return true
 }
@@ -148,23 +141,24 @@ var errIncomplete = errors.New("the file is not whole yet")
 // errRepeated is a file that says again what is known.
 var errRepeated = errors.New("the record is known")
 
-// read returns the new record of a file. The error is errIncomplete, errRepeated
+// read returns the new record of a file. A record is immutable: the first payload
+// under an id stays until the file leaves. The error is errIncomplete, errRepeated
 // or a refusal.
-func (t *topicDir) read(path string, id uint64, info fs.FileInfo) (record, error) {
+func (t *topicDir) read(path string, id uint64, info fs.FileInfo) (any, error) {
 	switch {
 	case !info.Mode().IsRegular():
-		return record{}, refusal{notAFile, path, errors.New("a record is a regular file")}
+		return nil, refusal{notAFile, path, errors.New("a record is a regular file")}
 	case info.Size() > maxRecordBytes:
-		return record{}, refusal{tooLarge, path, fmt.Errorf("%d bytes; a record has %d at most", info.Size(), maxRecordBytes)}
+		return nil, refusal{tooLarge, path, fmt.Errorf("%d bytes; a record has %d at most", info.Size(), maxRecordBytes)}
 	case len(t.records) >= maxRecords && !t.knows(id):
-		return record{}, refusal{tooMany, path, fmt.Errorf("a topic has %d records at most", maxRecords)}
+		return nil, refusal{tooMany, path, fmt.Errorf("a topic has %d records at most", maxRecords)}
 	}
 	data, err := readSome(path)
 	if err != nil {
-		return record{}, refusal{unreadable, path, err}
+		return nil, refusal{unreadable, path, err}
 	}
 	if !whole(data) {
-		return record{}, errIncomplete
+		return nil, errIncomplete
 	}
 	value, err := t.decode(id, data)
 	if err != nil {
@@ -173,19 +167,15 @@ func (t *topicDir) read(path string, id uint64, info fs.FileInfo) (record, error
 			no = refusal{reason: malformed, err: err}
 		}
 		no.where = path
-		return record{}, no
-	}
-	plain, err := json.Marshal(value)
-	if err != nil {
-		return record{}, refusal{malformed, path, err}
+		return nil, no
 	}
 	if known, ok := t.records[id]; ok {
-		if bytes.Equal(known.plain, plain) {
-			return record{}, errRepeated
+		if reflect.DeepEqual(known, value) {
+			return nil, errRepeated
 		}
-		return record{}, refusal{changed, path, errors.New("a record never changes: another payload under a known id, the first stays")}
+		return nil, refusal{changed, path, errors.New("a record never changes: another payload under a known id, the first stays")}
 	}
-	return record{value: value, plain: plain}, nil
+	return value, nil
 }
 
 func (t *topicDir) knows(id uint64) bool {
