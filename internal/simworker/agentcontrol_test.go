@@ -183,6 +183,25 @@ func FuzzAgentAnswers(f *testing.F) {
 	})
 }
 
+// While an engine is being detached its agent has a status, but no recovery.
+func TestAgentDetaching(t *testing.T) {
+	a := numbered(t)
+	if err := a.beginDetach(); err != nil {
+		t.Fatal(err)
+	}
+	generation := uint64(1)
+	q := kvstate.QueryRequest{WorkerID: 17, DPRank: 3, Kind: kvstate.QueryKind{
+		Op: kvstate.QueryStatus, Expected: a.identity, ExpectedAttachmentGeneration: &generation,
+	}}
+	if r := a.answer(&q); r.Status == nil || r.Status.Attachment.Ready {
+		t.Errorf("status: %s", outcome(r))
+	}
+	q.Kind.Op = kvstate.QueryStateAgentRecovery
+	if r := a.answer(&q); r.Error == nil {
+		t.Errorf("recovery: %s", outcome(r))
+	}
+}
+
 func TestAgentConfigRefused(t *testing.T) {
 	good := StateAgent{Dir: "x", WorkerID: 1, PublisherID: 1}
 	for want, change := range map[string]func(*StateAgent){
