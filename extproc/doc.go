@@ -17,10 +17,11 @@
 //
 // # Memory
 //
-// Bodies are held only where the decision needs them: at most Config.MaxBodyBytes
-// for a stream and Config.MaxBufferedBytes for all together (twice that for the
-// moment in which a growing body is moved). On top of it a stream takes at most
-// five received messages and 256 KiB of body on its way back.
+// Bodies are held only where the decision needs them, or a new session's is better
+// with them: at most Config.MaxBodyBytes for a stream and Config.MaxBufferedBytes
+// for all together (twice that for the moment in which a growing body is moved, and
+// one message more where a body turns out to be too long to wait for). On top of it
+// a stream takes at most five received messages and 256 KiB of body on its way back.
 //
 // # The end of a request
 //

@@ -29,7 +29,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	m := &metrics{prompts: make(map[string]prometheus.Counter), overlap: blocks.WithLabelValues("true"), rest: blocks.WithLabelValues("false")}
 	for _, name := range []string{
 		sourcePrompt, sourceTokenData, sourceTokenizer, problemNoBody, problemUnreadable, problemAmbiguous, problemNoPrompt, problemNoTokenizer,
-		problemEmptyPrompt, tokenizerFailed,
+		problemTooLong, problemEmptyPrompt, tokenizerFailed,
 	} {
 		m.prompts[name] = prompts.WithLabelValues(name)
 	}

@@ -29,10 +29,15 @@ const (
 	problemNoPrompt    = "no_prompt"     // the body has no prompt in a form known here
 	problemNoTokenizer = "no_tokenizer"  // text, and nobody may be asked
 	problemTokenizer   = "tokenizer_"    // and the outcome
+	problemTooLong     = "too_long"      // text that takes longer to tokenize than anybody waits
 	problemEmptyPrompt = "empty_prompt"  // there are no tokens in it
 	problemUnasked     = "no_kv_state"   // the partition has no KV state: nothing would come of it
 	problemNoChoice    = "not_requested" // the choice does not depend on the prompt
 )
+
+// maxTokenized bounds the text that a tokenizer is asked about, in bytes: some
+// hundred thousand tokens, or an image that counts for nothing here.
+const maxTokenized = 2 << 20
 
 // maxPromptBlocks bounds how many blocks of a prompt are looked up and remembered.
 // What comes after them counts as prompt work that nobody holds.
@@ -133,13 +138,15 @@ func (r *Router) askTokenizer(ctx context.Context, view *fleet.View, p fleet.Par
 		return nil, "", problemNoPrompt
 	case r.cfg.Tokenizer == nil:
 		return nil, "", problemNoTokenizer
+	case req.prompt.size(fields) > maxTokenized:
+		return nil, "", problemTooLong
 	}
 	model := req.modelName()
 	if q, known := view.PartitionOf(p.Group, model); !known || q != p {
 		model = p.Model
 	}
 	body := req.prompt.tokenizeRequest(model, fields)
-	tokens, outcome := r.cfg.Tokenizer.Tokens(ctx, r.tokenizers(view, p, req), p.String(), body)
+	tokens, outcome := r.cfg.Tokenizer.Tokens(ctx, r.tokenizers(view, p, req.Session), p.String(), body)
 	if outcome != tokenizer.OK && outcome != tokenizer.Cached {
 		return nil, "", problemTokenizer + outcome.String()
 	}
@@ -170,15 +177,19 @@ func (f *promptFields) tokenizable() ([]promptField, bool) {
 	}
 }
 
+// size returns how long the fields are, with their names.
+func (f *promptFields) size(fields []promptField) (n int) {
+	for _, field := range fields {
+		n += len(promptFieldNames[field]) + len(f.values[field]) + len(`,"":`)
+	}
+	return n
+}
+
 // tokenizeRequest is the body for /tokenize:
 //
 //	{"model":"m","messages":[{"role":"user","content":"hi"}],"add_generation_prompt":true}
 func (f *promptFields) tokenizeRequest(model string, fields []promptField) []byte {
-	size := len(model) + 64
-	for _, field := range fields {
-		size += len(promptFieldNames[field]) + len(f.values[field]) + 4
-	}
-	b := append(make([]byte, 0, size), `{"model":`...)
+	b := append(make([]byte, 0, 2*len(model)+64+f.size(fields)), `{"model":`...)
 	b, _ = jsontext.AppendQuote(b, model) // an error says that it is not UTF-8; what is written is
 	for _, field := range fields {
 		value := f.values[field]
@@ -196,19 +207,15 @@ func (f *promptFields) tokenizeRequest(model string, fields []promptField) []byt
 
 // tokenizers yields whom to ask: who is configured, or else the live workers of
 // the partition, beginning with another one for each session.
-func (r *Router) tokenizers(view *fleet.View, p fleet.Partition, req *Request) iter.Seq[string] {
+func (r *Router) tokenizers(view *fleet.View, p fleet.Partition, session string) iter.Seq[string] {
+	members, first := view.Members(p), hashString(session)
 	return func(yield func(string) bool) {
 		if r.cfg.TokenizerURL != "" {
 			yield(r.cfg.TokenizerURL)
 			return
 		}
-		members := view.Members(p)
-		if len(members) == 0 {
-			return
-		}
-		first := int(hashString(req.Session) % uint64(len(members)))
 		for i := range members {
-			w := members[(first+i)%len(members)]
+			w := members[(first+uint64(i))%uint64(len(members))]
 			if w.Schedulable() && w.Address != "" && !yield("http://"+w.Address+"/tokenize") {
 				return
 			}

@@ -37,7 +37,10 @@ func newRig(t *testing.T, cfg routing.Config, table affinity.Config, workers ...
 	if cfg.SessionHeaders == nil {
 		cfg.SessionHeaders = []string{"x-dynamo-session-id", "x-claude-code-session-id", "x-session-id"}
 	}
-	cfg.GroupHeader, cfg.MaxBodyBytes = "x-routing-group", 1<<20
+	cfg.GroupHeader = "x-routing-group"
+	if cfg.MaxBodyBytes == 0 {
+		cfg.MaxBodyBytes = 1 << 20
+	}
 	return &rig{t: t, live: live, router: routing.NewRouter(live, sessions, cfg)}
 }
 

@@ -40,7 +40,7 @@ func (a *asked) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestTextIsTokenizedOnceForANewSession(t *testing.T) {
 	prompt := run(50, 32)
 	a := &asked{tokens: prompt, status: http.StatusOK}
-	k := newKVRig(t, routing.Config{Tokenizer: tokenizer.New(tokenizer.Config{Transport: a})}, affinity.Config{}, worker(1, "m"), worker(2, "m"))
+	k := newKVRig(t, routing.Config{Tokenizer: tokenizer.New(tokenizer.Config{Transport: a}), MaxBodyBytes: 4 << 20}, affinity.Config{}, worker(1, "m"), worker(2, "m"))
 	k.holds(rankOf(2, 0), kvstate.Device, plain, prompt...)
 	k.projects(rankOf(2, 0), false)
 
@@ -66,6 +66,7 @@ func TestTextIsTokenizedOnceForANewSession(t *testing.T) {
 	}
 	k.opens(`{"system":"be brief","messages":[{"role":"user","content":"hi"}]}`)
 	k.opens(`{"messages":"hi"}`)
+	k.opens(`{"prompt":"` + strings.Repeat("x", 2<<20) + `"}`)
 	if len(a.bodies) != 2 {
 		t.Errorf("asked for %q, which is not what the worker will see", a.bodies[2:])
 	}
