@@ -13,8 +13,10 @@ const (
 	repairPerSec = 20_000
 	repairBurst  = 1000 // of those, sent at once after a pause
 	resendAfter  = time.Second
-	maxJobs      = 16      // wants in the making, and answers, each
-	looksPerTick = 1 << 15 // records looked at: well below a millisecond
+	maxJobs      = 1024     // wants in the making, and answers, each
+	maxHaveBytes = 16 << 20 // what the answers remember of the wants
+	subsPerSec   = 16       // answers with sub-buckets, of up to 512 KiB, to all peers together
+	looksPerTick = 1 << 15  // records looked at: well below a millisecond
 	subsEvery    = wantAgain
 )
 
@@ -34,7 +36,11 @@ func (c *Core) answer(m *SyncMessage) {
 		return
 	}
 	c.answers = slices.DeleteFunc(c.answers, func(a *answering) bool { return a.peer == m.SenderID && a.partition == m.Partition })
-	if len(c.answers) >= maxJobs {
+	remembered := 0
+	for _, a := range c.answers {
+		remembered += 8 * len(a.have.places)
+	}
+	if len(c.answers) >= maxJobs || remembered >= maxHaveBytes {
 		return // it will ask again
 	}
 	a := &answering{peer: m.SenderID, partition: m.Partition, parts: partsOf(m.Buckets, m.Subs)}
@@ -100,10 +106,11 @@ func (c *Core) republish(now time.Time, table *affinity.Table, a *answering) (lo
 // answerSubs tells one peer the sub-buckets of the buckets that it asks for.
 func (c *Core) answerSubs(now time.Time, p *peer, m *SyncMessage) {
 	table, ok := c.cfg.Sessions.Table(m.Partition)
-	if !ok || m.To != c.cfg.SenderID || now.Sub(p.subsSent) < subsEvery {
+	if !ok || m.To != c.cfg.SenderID || now.Sub(p.subsSent) < subsEvery || c.subsSent >= subsPerSec {
 		return
 	}
 	p.subsSent = now
+	c.subsSent++
 	reply := SyncMessage{Type: DigestOf, To: p.SenderID, Partition: m.Partition, Buckets: m.Buckets, Sums: make([]byte, 0, digestBytes*len(m.Buckets))}
 	for _, b := range m.Buckets {
 		for _, sum := range table.SubDigest(b) {
@@ -122,8 +129,9 @@ func (c *Core) refill(now time.Time) {
 	}
 }
 
-// forget drops what is no longer recent.
+// forget drops what is no longer recent: each second.
 func (c *Core) forget(now time.Time) {
+	c.subsSent = 0
 	for sum, at := range c.resent {
 		if now.Sub(at) >= resendAfter {
 			delete(c.resent, sum)

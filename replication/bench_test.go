@@ -113,16 +113,19 @@ func BenchmarkApply(b *testing.B) {
 type exchanged struct {
 	messages, events, bytes int
 	longest                 time.Duration // one Tick, Flush or Receive
+	took                    time.Duration // of the replicas' time
 }
 
-// exchange lets d pass for two replicas that hear one another at once.
-func exchange(now time.Time, d time.Duration, cores ...*Core) (x exchanged) {
+// exchange lets d pass for replicas that hear one another at once, or less if
+// until says so.
+func exchange(now time.Time, d time.Duration, until func() bool, cores ...*Core) (x exchanged) {
 	timed := func(f func()) {
 		start := time.Now()
 		f()
 		x.longest = max(x.longest, time.Since(start))
 	}
-	for end := now.Add(d); now.Before(end); now = now.Add(20 * time.Millisecond) {
+	for end := now.Add(d); now.Before(end) && !until(); now = now.Add(20 * time.Millisecond) {
+		x.took += 20 * time.Millisecond
 		for i, c := range cores {
 			var out []Message
 			timed(func() { c.Tick(now) })
@@ -133,7 +136,11 @@ func exchange(now time.Time, d time.Duration, cores ...*Core) (x exchanged) {
 				if m.Topic == TopicV2 {
 					x.events++
 				}
-				timed(func() { cores[1-i].Receive(now, m) })
+				for j, other := range cores {
+					if j != i {
+						timed(func() { other.Receive(now, m) })
+					}
+				}
 			}
 		}
 	}
@@ -151,13 +158,45 @@ func BenchmarkRepair(b *testing.B) {
 				b.StopTimer()
 				x, y := repairPair(b, sessions, 100)
 				b.StartTimer()
-				sent := exchange(time.Now(), 12500*time.Millisecond, x.core, y.core)
+				sent := exchange(time.Now(), 12500*time.Millisecond, func() bool { return false }, x.core, y.core)
 				if x.table.Digest() != y.table.Digest() {
 					b.Fatal("the replicas still differ")
 				}
 				b.ReportMetric(float64(sent.events), "records")
 				b.ReportMetric(float64(sent.bytes), "bytes")
 				b.ReportMetric(float64(sent.longest.Microseconds()), "µs-longest")
+			}
+		})
+	}
+}
+
+// BenchmarkJoin is how long, in the time of the replicas, an empty one takes to
+// learn 50,000 bindings from one or two others, and what they send for it.
+func BenchmarkJoin(b *testing.B) {
+	const sessions = 50_000
+	for _, peers := range []int{1, 2} {
+		b.Run(fmt.Sprint("peers=", peers), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				joiner, table := newBenchCore(b, 1, sessions)
+				cores := []*Core{joiner}
+				for id := range peers {
+					c, t := newBenchCore(b, uint64(2+id), sessions)
+					for i := range sessions {
+						t.Apply(benchEvent(i))
+					}
+					cores = append(cores, c)
+				}
+				b.StartTimer()
+				sent := exchange(time.Now(), 10*time.Second, func() bool { ready, _ := joiner.Ready(); return ready }, cores...)
+				held := 0
+				for bucket := range affinity.Buckets {
+					held += table.BucketLen(uint8(bucket))
+				}
+				b.ReportMetric(float64(sent.took.Milliseconds()), "ms-to-ready")
+				b.ReportMetric(float64(sessions-held), "missing")
+				b.ReportMetric(float64(sent.events), "records")
+				b.ReportMetric(float64(sent.bytes), "bytes")
 			}
 		})
 	}

@@ -170,3 +170,54 @@ func TestRestartsKeepValues(t *testing.T) {
 		}
 	})
 }
+
+// TestLargeBucketsAreNarrowed has two replicas differ in one of 400 sessions of
+// one bucket: the one that lacks it asks for a sub-bucket and names what it has of
+// that alone. What asks for sub-buckets may be lost.
+func TestLargeBucketsAreNarrowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, setup{seed: 1, n: 2, ttl: 30 * time.Minute})
+		for i, n := 0, 0; n < 400; i++ {
+			ev := affinity.Event{Session: fmt.Sprint("s", i), Target: fleet.OnRank(1, 0), Sequence: 1, Life: time.Minute}
+			if affinity.BucketOf(ev.Session) != 7 {
+				continue
+			}
+			for j, r := range c.replicas {
+				if n > 0 || j == 0 {
+					r.table().Apply(ev)
+				}
+			}
+			n++
+		}
+		var sent []replication.SyncMessage
+		c.sent = func(from int, m replication.Message) {
+			if s, err := replication.DecodeSync(m.Payload); m.Topic == replication.TopicSync && err == nil {
+				if asks := len(s.Buckets) > 0 && s.Type == replication.Hello; asks && len(sent) == 0 {
+					c.net.Cut(0, 1) // the first goes nowhere
+				}
+				if s.Type == replication.Want || len(s.Buckets) > 0 {
+					sent = append(sent, s)
+				}
+			}
+		}
+		c.run(time.Second)
+		if len(sent) == 0 {
+			t.Fatal("nobody asked for sub-buckets")
+		}
+		c.net.Heal()
+		sent = sent[:1]
+		c.run(12500 * time.Millisecond)
+		if lacks := c.differing(); len(lacks) > 0 {
+			t.Errorf("differing:%s", describe(lacks))
+		}
+		var want *replication.SyncMessage
+		for i := range sent {
+			if sent[i].Type == replication.Want {
+				want = &sent[i]
+			}
+		}
+		if want == nil || len(want.Buckets) > 0 || len(want.Subs) != 2 || want.Subs[0] != 7 || len(want.Have) > 8*20 {
+			t.Errorf("want %+v; want one sub-bucket of bucket 7 and what is held of it", want)
+		}
+	})
+}

@@ -43,6 +43,7 @@ type Core struct {
 	budget     int // records that may be sent as repair now
 	sequence   uint64
 	wants      int // sent so far
+	subsSent   int // answers with sub-buckets in this second
 
 	peers   peers
 	held    map[slotKey]held

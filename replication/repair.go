@@ -18,12 +18,14 @@ const (
 	wantAgain     = 500 * time.Millisecond  // if something changed since the last want
 	wantUnchanged = 6100 * time.Millisecond // if nothing did: at most 10 a minute
 	narrowFor     = 5 * time.Second         // how long sub-buckets are waited for
+	digestLost    = time.Minute             // a peer that tells no digest of a partition for so long has it no more
 )
 
 // wanted is the state of repair with one peer for one partition.
 type wanted struct {
-	at           time.Time
-	mine, theirs uint64 // the digests at the last want, in short
+	heard        time.Time // its digest
+	at           time.Time // the last want
+	mine, theirs uint64    // the digests at the last want, in short
 	differing    int
 	narrowing    time.Time // when sub-buckets were asked for; zero: they were not
 	small        []part    // to be wanted with them
@@ -54,6 +56,7 @@ func (c *Core) compare(now time.Time, p *peer, m *SyncMessage) {
 		c.compareSubs(now, p, w, table, m)
 		return
 	}
+	w.heard = now
 	mine := table.Digest()
 	var differs []part
 	var mineShort, theirShort uint64
@@ -81,9 +84,10 @@ func (c *Core) compare(now time.Time, p *peer, m *SyncMessage) {
 	c.ask(now, p, w, table, differs)
 }
 
-// settle sums up how far the peer differs.
+// settle sums up how far the peer differs, in the partitions that it has.
 func (p *peer) settle(now time.Time) {
 	p.Differing = 0
+	maps.DeleteFunc(p.wants, func(_ fleet.Partition, w *wanted) bool { return now.Sub(w.heard) >= digestLost })
 	for _, w := range p.wants {
 		p.Differing += w.differing
 	}
@@ -111,7 +115,7 @@ func (c *Core) ask(now time.Time, p *peer, w *wanted, table *affinity.Table, dif
 		}
 	}
 	if len(hello.Buckets) == 0 {
-		c.want(p, table, w.small)
+		c.want(p, w, table, w.small)
 		return
 	}
 	w.narrowing = now
@@ -141,20 +145,22 @@ func (c *Core) compareSubs(now time.Time, p *peer, w *wanted, table *affinity.Ta
 		}
 	}
 	if len(parts) > 0 {
-		c.want(p, table, parts)
+		c.want(p, w, table, parts)
 	}
 }
 
 // want begins to ask p for parts of the table. What was begun before and is not
 // sent yet is forgotten: it is out of date.
-func (c *Core) want(p *peer, table *affinity.Table, parts []part) {
+func (c *Core) want(p *peer, w *wanted, table *affinity.Table, parts []part) {
 	partition := table.Partition()
 	c.asks = slices.DeleteFunc(c.asks, func(a *asking) bool { return a.peer == p.SenderID && a.partition == partition })
-	if len(c.asks) < maxJobs {
-		c.asks = append(c.asks, &asking{
-			peer: p.SenderID, partition: partition, parts: parts, msg: SyncMessage{Type: Want, To: p.SenderID, Partition: partition},
-		})
+	if len(c.asks) >= maxJobs {
+		w.at = time.Time{} // the next digest tries again
+		return
 	}
+	c.asks = append(c.asks, &asking{
+		peer: p.SenderID, partition: partition, parts: parts, msg: SyncMessage{Type: Want, To: p.SenderID, Partition: partition},
+	})
 }
 
 // advanceAsks goes on with the wants in the making, looks at no more than looks
