@@ -374,3 +374,27 @@ func replaceAdmin(t *testing.T, path, admin string) string {
 	}
 	return strings.Replace(string(text), `admin: "127.0.0.1:0"`, fmt.Sprintf("admin: %q", admin), 1)
 }
+
+// seriesOf returns one series at a Prometheus endpoint; 0 if it is not there.
+func seriesOf(t *testing.T, url, series string) float64 {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, series+" "); ok {
+			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+	}
+	return 0
+}
