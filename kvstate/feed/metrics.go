@@ -8,8 +8,9 @@ import (
 )
 
 // Metrics are the counts of all feeds, by worker and rank, from the
-// configuration. A feed's series go when its Run ends, unless another feed of
-// that name and rank runs. Safe for concurrent use.
+// configuration, but for what was dropped, whose many reasons are counted over
+// all feeds. A feed's series go when its Run ends, unless another feed of that
+// name and rank runs. Safe for concurrent use.
 type Metrics struct {
 	mu struct {
 		sync.Mutex
@@ -29,9 +30,11 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "mooring_kv_feed_" + name, Help: help}, []string{"worker", "dp_rank"})
 	}
 	m := &Metrics{
-		batches:        counter("batches_total", "Batches of KV events applied."),
-		events:         counter("events_total", "KV events applied, by kind.", "kind"),
-		dropped:        counter("dropped_total", "Batches and KV events not applied, by reason.", "reason"),
+		batches: counter("batches_total", "Batches of KV events applied."),
+		events:  counter("events_total", "KV events applied, by kind.", "kind"),
+		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "mooring_kv_feed_dropped_total", Help: "Batches and KV events not applied, by reason.",
+		}, []string{"reason"}),
 		gaps:           counter("gaps_total", "Gaps in the sequence that were not repaired."),
 		missing:        counter("missing_batches_total", "Batches that never came."),
 		restarts:       counter("restarts_total", "Engine restarts noticed."),
@@ -95,7 +98,7 @@ func (m *Metrics) of(worker string, rank uint32) *series {
 		s.events[k] = m.events.WithLabelValues(worker, r, kindNames[k])
 	}
 	for reason := range reasons {
-		s.dropped[reason] = m.dropped.WithLabelValues(worker, r, reason.String())
+		s.dropped[reason] = m.dropped.WithLabelValues(reason.String())
 	}
 	return s
 }
@@ -103,7 +106,7 @@ func (m *Metrics) of(worker string, rank uint32) *series {
 // forget removes one feed's series.
 func (m *Metrics) forget(worker string, rank uint32) {
 	labels := prometheus.Labels{"worker": worker, "dp_rank": strconv.FormatUint(uint64(rank), 10)}
-	for _, c := range []*prometheus.CounterVec{m.batches, m.events, m.dropped, m.gaps, m.missing, m.restarts, m.replays} {
+	for _, c := range []*prometheus.CounterVec{m.batches, m.events, m.gaps, m.missing, m.restarts, m.replays} {
 		c.DeletePartialMatch(labels)
 	}
 	for _, g := range []*prometheus.GaugeVec{m.connected, m.holed, m.wrongBlockSize} {

@@ -35,7 +35,7 @@ func gathered(t *testing.T, r *prometheus.Registry) string {
 	return strings.Join(lines, "\n")
 }
 
-// B84: a rank whose port is closed shows; drops and gaps are counted; the
+// B84: a rank whose port is closed shows; drops and gaps are counted; a feed's
 // series go with the last feed that has them.
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestMetrics(t *testing.T) {
 		want := strings.Join([]string{
 			"batches_total 0 1 2",
 			"connected 0 1 1", "connected 1 1 0",
-			"dropped_total 0 unknown_medium 1 1", "dropped_total 0 unknown_type 1 1",
+			"dropped_total unknown_medium 1", "dropped_total unknown_type 1",
 			"events_total 0 cleared 1 2", "events_total 0 removed 1 1", "events_total 0 stored 1 1",
 			"gaps_total 0 1 1",
 			"holed 0 1 0", "holed 1 1 1",
@@ -61,15 +61,16 @@ func TestMetrics(t *testing.T) {
 		if got := gathered(t, registry); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
+		const dropped = "dropped_total unknown_medium 1\ndropped_total unknown_type 1" // over all feeds: it stays
 		r.stop()
 		metrics.open("1", 1) // another feed of the name, before the first has ended
 		metrics.close("1", 0)
 		metrics.close("1", 1)
-		if got := gathered(t, registry); got != "connected 1 1 0\nholed 1 1 1\nwrong_block_size 1 1 0" {
+		if got := gathered(t, registry); got != "connected 1 1 0\n"+dropped+"\nholed 1 1 1\nwrong_block_size 1 1 0" {
 			t.Errorf("after the first ended:\n%s", got)
 		}
 		metrics.close("1", 1)
-		if got := gathered(t, registry); got != "" {
+		if got := gathered(t, registry); got != dropped {
 			t.Errorf("in the end:\n%s", got)
 		}
 		if down.feed.Details().Generation != 0 {
