@@ -39,12 +39,11 @@ func TestCheck(t *testing.T) {
 		},
 		"without effect": {
 			files: map[string]string{
-				"mooring.yaml": "workers:\n  file: w.yaml\nkvstate: {block_size: 16}\n",
+				"mooring.yaml": "workers:\n  file: w.yaml\nreplication: {listen: \"\", peers: [\"tcp://10.0.0.2:9092\"]}\n",
 				"w.yaml":       "- {address: a:1}\n- {address: b:1, kv_events: tcp://b:2}\n",
 			},
 			out: "mooring.yaml: fine\n" +
-				"mooring.yaml:3: kvstate.block_size: is checked but has no effect in this release\n" +
-				"w.yaml:2: kv_events of a worker is checked but has no effect in this release\n",
+				"mooring.yaml:3: replication.peers: have no effect without replication.listen\n",
 		},
 		// Five mistakes, five lines.
 		"mistakes": {
