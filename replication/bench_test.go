@@ -14,7 +14,7 @@ var benchPart = fleet.Partition{Model: "llama-70b", Group: fleet.DefaultName}
 
 // newBenchCore returns a replica with room for the given number of sessions,
 // which publishes on v2 alone.
-func newBenchCore(b *testing.B, id uint64, sessions int) (*Core, *affinity.Table) {
+func newBenchCore(b testing.TB, id uint64, sessions int) (*Core, *affinity.Table) {
 	b.Helper()
 	live := fleet.NewLive(fleet.NewView([]fleet.Worker{{
 		ID: 7, Address: "10.0.0.7:80", Models: []string{benchPart.Model}, Group: benchPart.Group, Ranks: 2, State: fleet.Active,

@@ -105,6 +105,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add(unhex(f, workerOnlyHex))
 	f.Add(unhex(f, "ddffffffff"))
 	f.Add(AppendSync(nil, &SyncMessage{Type: Want, SenderID: 1, SenderSeq: 2, To: 3, Buckets: []byte{1}, Have: make([]byte, 8)}))
+	f.Add(AppendSync(nil, &SyncMessage{Type: Hello, SenderID: 1, SenderSeq: 2, To: 3, Buckets: []byte{1, 2}}))
+	f.Add(AppendSync(nil, &SyncMessage{Type: DigestOf, SenderID: 1, SenderSeq: 2, To: 3, Buckets: []byte{1}, Sums: make([]byte, digestBytes)}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if e, err := DecodeEvent(b); err == nil {
 			if e.SenderID == 0 {
@@ -114,6 +116,11 @@ func FuzzDecode(f *testing.F) {
 				t.Fatalf("%+v became %+v, %v", e, again, err)
 			}
 		}
-		_, _ = DecodeSync(b)
+		if m, err := DecodeSync(b); err == nil {
+			if again, err := DecodeSync(AppendSync(nil, &m)); err != nil || again.Type != m.Type || again.SenderID != m.SenderID {
+				t.Fatalf("%+v became %+v, %v", m, again, err)
+			}
+		}
+		_ = senderOf(b)
 	})
 }
