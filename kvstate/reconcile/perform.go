@@ -71,6 +71,9 @@ func (r *Reconciler) restore(ctx context.Context, job *restore) {
 	case <-ctx.Done():
 		return
 	}
+	if r.cfg.BlockSize > 0 { // what is configured comes before what a source says
+		r.cfg.Index.Open(job.partition).SetBlockSize(r.cfg.BlockSize)
+	}
 	err := job.perform(r.cfg.Index)
 	<-r.restoring
 	r.send(ctx, func(c *core) { c.restored(time.Now(), job.call, err) })

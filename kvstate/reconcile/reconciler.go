@@ -37,8 +37,9 @@ type Config struct {
 	// RecordsDir is the directory of discovery records; see the package comment.
 	// "": there is none.
 	RecordsDir string
-	// BlockSize is the tokens of a block of configured workers that do not say it
-	// themselves. 0: learnt from their events.
+	// BlockSize is the tokens of a block wherever a worker's configuration does not
+	// say it. State of another size is refused. 0: the first engine or source of a
+	// partition says it.
 	BlockSize int
 	// StatusPeriod is the time between two questions to an agent that is well: a
 	// dead one is noticed within it. 0: 2 s.

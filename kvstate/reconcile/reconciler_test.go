@@ -80,6 +80,13 @@ func (r *running) until(what string, ok func() bool) {
 	}
 }
 
+// known is how many owners there are, at less cost than by Owners.
+func (r *running) known() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.mu.core.owners)
+}
+
 func (r *running) projectedTo(id kvstate.CacheOwnerID) (w kvstate.Worker, ok bool) {
 	w, _, ok = r.controller.Projection().Worker(id.Key())
 	return w, ok
@@ -292,6 +299,65 @@ func TestReadersBesideChanges(t *testing.T) {
 	}
 	close(stop)
 	readers.Wait()
+}
+
+// What is still on its way from a worker that is gone leaves nothing behind (B90).
+func TestEventsOfAWorkerThatIsGone(t *testing.T) {
+	const queued = 10_000
+	r := run(t, testWorker(1))
+	one := kvstate.Worker{WorkerID: 1}
+	a := newTestAgent(t, testOwner('A'), 7)
+	r.advertise(kvstate.SourceTopic, 7, a.source())
+	r.attach(a.attach(one))
+	r.ready(a.owner, one)
+	r.until("the stream is there", func() bool { return a.stream.Stats().Peers == 1 })
+	for i := range uint64(queued) {
+		a.emit(true, stored(kvstate.WorkerDomain, kvstate.Device, i))
+		if i == queued/10 {
+			r.live.Publish(fleet.NewView(nil))
+		}
+	}
+	a.emit(true, stored(kvstate.CacheOwnerDomain, kvstate.HostPinned, 1))
+	r.until("not projected", func() bool { _, ok := r.projectedTo(a.owner); return !ok })
+	r.holds(engineBlocks(one), 0)
+	r.records.remove(kvstate.SourceTopic, "7.json")
+	r.until("the index is dropped", func() bool { _, open := r.set.Partition(testPartition); return !open })
+}
+
+// A thousand workers with feeds come and go (B90); goleak sees what stays.
+func TestManyFeedsComeAndGo(t *testing.T) {
+	const many = 1000
+	r := run(t)
+	workers := make([]fleet.Worker, many)
+	for i := range workers {
+		workers[i] = testWorker(fleet.WorkerID(i + 1))
+		workers[i].KVEvents = "tcp://127.0.0.1:1" // nobody is there
+	}
+	r.live.Publish(fleet.NewView(slices.Clone(workers)))
+	r.until("all are known", func() bool { return r.known() == many })
+	r.live.Publish(fleet.NewView(slices.Clone(workers[:many/2])))
+	r.until("half are forgotten", func() bool { return r.known() == many/2 })
+	r.live.Publish(fleet.NewView(nil))
+	r.until("all are forgotten", func() bool {
+		_, open := r.set.Partition(testPartition)
+		return r.known() == 0 && !open
+	})
+}
+
+func TestConfiguredBlockSizeComesFirst(t *testing.T) {
+	r := run(t, testWorker(1))
+	one := kvstate.Worker{WorkerID: 1}
+	a := newTestAgent(t, testOwner('A'), 7)
+	r.set.Open(testPartition).SetBlockSize(32) // as a worker's configuration does
+	r.advertise(kvstate.SourceTopic, 7, a.source())
+	r.attach(a.attach(one))
+	r.until("an error", func() bool {
+		state, reason := r.Worker(one)
+		return state == "error" && reason == "block_size"
+	})
+	if _, ok := r.projectedTo(a.owner); ok {
+		t.Error("it is projected")
+	}
 }
 
 func TestConfigIsChecked(t *testing.T) {

@@ -36,15 +36,22 @@ func (s *starting) over(c *core) bool {
 
 // undecided reports whether o may well be ready in a moment.
 func (o *owner) undecided() bool {
-	if o.resolution.State == kvstate.Ready || o.why() != nil {
+	switch t := &o.talk; {
+	case o.resolution.State == kvstate.Ready:
 		return false
+	case o.fed && len(o.sources) == 0:
+		return o.problem == nil // else there can be no feed
+	case o.fed:
+		return o.status == nil // not connected yet
+	case o.why() != nil:
+		return false
+	default:
+		return t.status != 0 || t.recovery != 0 || t.restoring != 0 || t.confirm != nil
 	}
-	t := &o.talk
-	return o.fed && len(o.sources) == 0 || t.status != 0 || t.recovery != 0 || t.restoring != 0 || t.confirm != nil
 }
 
 // Settled is closed when the reconciler has judged every owner that its sources
-// named at the start, or Run is 5 s old.
+// named at the start, engines of configured workers included, or Run is 5 s old.
 func (r *Reconciler) Settled() <-chan struct{} { return r.settled }
 
 func (r *Reconciler) endStart() {
