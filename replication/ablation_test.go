@@ -19,7 +19,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		seed uint64
 	}{
 		{"liveness gates the merge", 0}, {"skip own writer", 1}, {"no digests", 0}, {"no skew limit", 0}, {"floors yield", 0},
-		{"floors are renewed", 0}, {"kept loses", 3}, {"clock follows", 2}, {"target unordered", 10}, {"deadlines travel", 0},
+		{"floors are renewed", 0}, {"kept loses", 6}, {"clock follows", 2}, {"target unordered", 10}, {"deadlines travel", 0},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			for i := range uint64(36) {

@@ -112,7 +112,10 @@ func TestMixedMeshAgrees(t *testing.T) {
 		c.run(time.Second)
 		for i := range 60 {
 			session := fmt.Sprint("s", i%7)
-			c.plain.use(session, uint64(1+i%3))
+			c.plain.commit(session, uint64(1+i%3))
+			if i%2 == 0 {
+				c.plain.release()
+			}
 			if i%3 == 0 {
 				c.replicas[i%2].table().Unpin(session)
 			}
@@ -127,7 +130,7 @@ func TestMixedMeshAgrees(t *testing.T) {
 			t.Errorf("%d records, of which differ%s", len(before), describe(lacks))
 		}
 		for i := range 7 { // uses alone move nothing
-			c.plain.use(fmt.Sprint("s", i), 3)
+			c.plain.commit(fmt.Sprint("s", i), 3)
 			c.run(time.Second)
 		}
 		for sum, r := range c.replicas[1].records() {

@@ -16,6 +16,7 @@ type plainPeer struct {
 	writer  uint64
 	next    uint64
 	entries map[string]*plainEntry
+	running []replication.BindingEvent // what its requests were committed to
 	out     []replication.Message
 }
 
@@ -28,14 +29,32 @@ func newPlainPeer(ttl, skew time.Duration) *plainPeer {
 	return &plainPeer{ttl: ttl, writer: 88, next: uint64(time.Now().Add(skew).UnixNano()), entries: make(map[string]*plainEntry)}
 }
 
-// use is the commit of a request, or its end.
-func (p *plainPeer) use(session string, worker uint64) {
+// commit binds the session for a request, if it is not bound, and publishes.
+func (p *plainPeer) commit(session string, worker uint64) {
 	e := p.entries[session]
 	if e == nil || !time.Now().Before(e.deadline) {
 		e = &plainEntry{event: plainEvent(session, worker, p.next, p.writer)}
 		p.next++
 		p.entries[session] = e
 	}
+	p.running = append(p.running, e.event)
+	p.publish(e)
+}
+
+// release ends its oldest request, and publishes if the binding is what the
+// request was committed to.
+func (p *plainPeer) release() {
+	if len(p.running) == 0 {
+		return
+	}
+	was := p.running[0]
+	p.running = p.running[1:]
+	if e := p.entries[was.SessionID]; e != nil && e.event.Sequence == was.Sequence && e.event.WriterID == was.WriterID {
+		p.publish(e)
+	}
+}
+
+func (p *plainPeer) publish(e *plainEntry) {
 	e.deadline = time.Now().Add(p.ttl)
 	p.out = append(p.out, replication.Message{Topic: replication.TopicV1, Payload: replication.AppendEvent(nil, &e.event)})
 }

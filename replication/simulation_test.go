@@ -34,8 +34,8 @@ func TestReplicasConverge(t *testing.T) {
 		if err := simulate(t, seed, ops, ""); err != nil {
 			t.Fatalf("seed %d of %d operations: %v", seed, ops, err)
 		}
-		if seed%100 == 99 {
-			t.Logf("%d seeds of %d operations", seed+1, ops)
+		if seed%25 == 24 {
+			t.Logf("%d seeds of %d operations", seed-first+1, ops)
 		}
 	}
 }
@@ -229,9 +229,12 @@ func (s *simulation) fromOutside(op int, session string) {
 			e := plainEvent(session, worker+uint64(j%2), sequence, 99)
 			s.net.Fly(time.Now(), j, replication.Message{Topic: replication.TopicV2, Payload: replication.AppendEvent(nil, &e)})
 		}
-	case op < 88 && s.plain != nil:
-		s.note("plain use %s %d", session, worker)
-		s.plain.use(session, worker)
+	case op < 87 && s.plain != nil:
+		s.note("plain commit %s %d", session, worker)
+		s.plain.commit(session, worker)
+	case op < 89 && s.plain != nil:
+		s.note("plain release")
+		s.plain.release()
 	default:
 		s.plainRefresh(session)
 	}
