@@ -34,6 +34,7 @@ type meshReplica struct {
 	*process
 	index  int
 	mesh   string // its endpoint
+	via    string // where the others reach it; "": there
 	admin  string // URL of its admin API, once it is ready
 	picker *picker
 }
@@ -108,8 +109,12 @@ func freeAddress(t *testing.T) string {
 // configure writes the configuration of replica i, with the peers as they are now.
 func (m *meshStack) configure(i int) (path string) {
 	var peers []string
-	for _, r := range m.replicas {
-		peers = append(peers, strconv.Quote(r.mesh)) // its own too, as a list that all replicas share would
+	for j, r := range m.replicas {
+		endpoint := r.mesh // its own too, as a list that all replicas share has it
+		if j != i {
+			endpoint = cmp.Or(r.via, r.mesh)
+		}
+		peers = append(peers, strconv.Quote(endpoint))
 	}
 	for _, p := range m.options.peers {
 		peers = append(peers, strconv.Quote(p))
@@ -136,7 +141,7 @@ func (m *meshStack) socket(i int) string { return filepath.Join(m.dir, fmt.Sprin
 // start starts replica i, again if it ran before.
 func (m *meshStack) start(i int) *meshReplica {
 	m.t.Helper()
-	r := &meshReplica{index: i, mesh: m.replicas[i].mesh, picker: newPicker(m.t, "unix://"+m.socket(i))}
+	r := &meshReplica{index: i, mesh: m.replicas[i].mesh, via: m.replicas[i].via, picker: newPicker(m.t, "unix://"+m.socket(i))}
 	config := m.configure(i)
 	r.process = runCommand(m.t, m.program, nil, fmt.Sprintf("replica %d", i), "serve", "--config", config)
 	m.replicas[i] = r
