@@ -168,8 +168,8 @@ func (t *Table) known(session string, bound version, now instant) version {
 // AtReplicaLimit reports whether there is no room for another replicated session.
 func (t *Table) AtReplicaLimit() bool { return t.entries.Load() >= 2*t.limit }
 
-// TTL returns the life of a binding that is not used again.
-func (t *Table) TTL() time.Duration { return t.rules.ttl }
+// TTL returns the life of a binding that is not used again, in all partitions.
+func (r *Resolver) TTL() time.Duration { return r.cfg.TTL }
 
 // Partition returns the partition whose sessions the table holds.
 func (t *Table) Partition() fleet.Partition { return t.partition }

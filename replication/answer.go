@@ -83,7 +83,7 @@ func (a *answering) look(table *affinity.Table) int {
 // republish sends some of a.todo, and returns how many records it looked at.
 func (c *Core) republish(now time.Time, table *affinity.Table, a *answering) (looked int) {
 	const turn = 256 // of one answer, before it is the next one's
-	least := min(2*time.Second, table.TTL()/8)
+	least := min(2*time.Second, c.cfg.Sessions.TTL()/8)
 	if c.cfg.ablate.resendDying {
 		least = 1
 	}

@@ -109,7 +109,7 @@ func (c *Core) apply(now time.Time, p fleet.Partition, ev affinity.Event, plain 
 		return c.hold(now, p, ev)
 	}
 	if ev.Life < 0 {
-		ev.Life = min(table.TTL(), c.cfg.MaxReplicaTTL)
+		ev.Life = min(c.cfg.Sessions.TTL(), c.cfg.MaxReplicaTTL)
 	}
 	if c.cfg.ablate.livenessGates && ev.Kind != affinity.EventUnpinned && !c.cfg.Sessions.Schedulable(p, ev.Target) {
 		return NotLive
@@ -154,7 +154,7 @@ func (c *Core) releaseHeld(now time.Time) {
 		switch {
 		case served:
 			if h.event.Life < 0 {
-				h.event.Life = table.TTL()
+				h.event.Life = c.cfg.Sessions.TTL()
 			}
 			h.event.Life -= age
 			c.count(dispositionOf(table.Apply(h.event)))

@@ -312,3 +312,14 @@ func BenchmarkHit(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkIdle is what the runner does each time that it wakes for nothing.
+func BenchmarkIdle(b *testing.B) {
+	b.ReportAllocs()
+	core, _ := newBenchCore(b, 1, 1000)
+	now := time.Now()
+	for b.Loop() {
+		core.Tick(now)
+		core.Flush(now)
+	}
+}

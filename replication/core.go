@@ -218,9 +218,7 @@ func (c *Core) Tick(now time.Time) {
 // buckets take their turn within TTL/4, so that neither the look nor what it
 // publishes comes all at once.
 func (c *Core) refreshInUse(now time.Time) {
-	shortest := time.Hour
 	for _, t := range c.cfg.Sessions.Tables() {
-		shortest = min(shortest, t.TTL()/4)
 		for _, ev := range t.InUse(c.inUse) {
 			c.Local(t.Partition(), ev)
 		}
@@ -229,7 +227,7 @@ func (c *Core) refreshInUse(now time.Time) {
 	if c.nextInUse.IsZero() {
 		c.nextInUse = now
 	}
-	c.nextInUse = c.nextInUse.Add(shortest / affinity.Buckets)
+	c.nextInUse = c.nextInUse.Add(c.cfg.Sessions.TTL() / 4 / affinity.Buckets)
 }
 
 // flushBatch bounds what one Flush takes from the sink.
@@ -237,10 +235,7 @@ const flushBatch = 4096
 
 // Flush returns what is to be sent now, in order. The slice is the caller's.
 func (c *Core) Flush(now time.Time) []Message {
-	interval := 100 * time.Millisecond
-	for _, t := range c.cfg.Sessions.Tables() {
-		interval = max(interval, t.TTL()/8)
-	}
+	interval := max(100*time.Millisecond, c.cfg.Sessions.TTL()/8)
 	due, dropped := c.sink.drain(now, interval, flushBatch)
 	c.dropped.Add(float64(dropped))
 	for _, o := range due {
