@@ -154,7 +154,7 @@ func (c *Core) releaseHeld(now time.Time) {
 		switch {
 		case served:
 			if h.event.Life < 0 {
-				h.event.Life = c.cfg.Sessions.TTL()
+				h.event.Life = min(c.cfg.Sessions.TTL(), c.cfg.MaxReplicaTTL)
 			}
 			h.event.Life -= age
 			c.count(dispositionOf(table.Apply(h.event)))

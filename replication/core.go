@@ -224,10 +224,11 @@ func (c *Core) refreshInUse(now time.Time) {
 		}
 	}
 	c.inUse++ // and from the last to the first
-	if c.nextInUse.IsZero() {
+	round := c.cfg.Sessions.TTL() / 4
+	if now.Sub(c.nextInUse) > round { // at the start, and after this process was stopped
 		c.nextInUse = now
 	}
-	c.nextInUse = c.nextInUse.Add(c.cfg.Sessions.TTL() / 4 / affinity.Buckets)
+	c.nextInUse = c.nextInUse.Add(round / affinity.Buckets)
 }
 
 // flushBatch bounds what one Flush takes from the sink.

@@ -9,4 +9,14 @@
 // holds the same binding for every session, whatever was lost, doubled,
 // reordered or delayed before. The merge is affinity's; losses are repaired by
 // comparing digests every few seconds and by nothing else.
+//
+// Repair goes in steps, each of them bounded, since the goroutine that repairs is
+// the one that sends new bindings. A digest that differs is followed by a want,
+// which names the buckets and what is held of them here; of buckets with more than
+// 256 records the sub-buckets are compared first (a hello that names a peer and
+// buckets, and a digest in answer). The peer that is asked sends what is not
+// named, 20,000 records a second at most.
+//
+// The rules that look odd are each reverted in tests, which must then find the
+// failure that the rule prevents: see ablation_test.go.
 package replication
