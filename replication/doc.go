@@ -5,7 +5,8 @@
 // and what time it is ([Core.Tick]), and says what to send ([Core.Flush]). A
 // [Runner] drives one over a [Transport].
 //
-// What holds: once the network is whole and nothing new happens, every replica
+// What holds, while the clocks of the replicas agree within 30 minutes and no cut
+// lasts for 24 hours: once the network is whole and nothing new happens, every replica
 // holds the same binding for every session, whatever was lost, doubled,
 // reordered or delayed before. The merge is affinity's; losses are repaired by
 // comparing digests every few seconds and by nothing else.
