@@ -3,9 +3,7 @@ package replication_test
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -214,6 +212,9 @@ func (c *cluster) acquire(r *replica, session string) (*held, error) {
 		return nil, err
 	}
 	h := &held{Lease: &l, session: session, known: known}
+	if _, bound := h.Target(); bound && known == (version{}) {
+		return h, violation("session %s was bound although nothing was known of it, or it had expired", session)
+	}
 	return h, r.canServe(h)
 }
 
@@ -250,58 +251,4 @@ func (c *cluster) open(r *replica, session string, worker fleet.WorkerID) (*held
 		}
 	}
 	return h, nil
-}
-
-// records returns all that a replica holds, by sum.
-func (r *replica) records() map[uint64]affinity.Record {
-	recs := make(map[uint64]affinity.Record)
-	var refs []affinity.Ref
-	for b := range affinity.Buckets {
-		refs = r.table().Refs(refs, uint8(b))
-	}
-	for _, ref := range refs {
-		if rec, ok := r.table().Record(ref); ok {
-			recs[rec.Sum] = rec
-		}
-	}
-	return recs
-}
-
-// lack is a record that a replica does not hold while another does.
-type lack struct {
-	sum     uint64
-	replica int
-}
-
-// differing returns the records that only some of the replicas hold, by who
-// lacks them.
-func (c *cluster) differing() map[lack]affinity.Record {
-	all, held := make(map[uint64]affinity.Record), make([]map[uint64]affinity.Record, len(c.replicas))
-	for i, r := range c.replicas {
-		if !r.down {
-			held[i] = r.records()
-			maps.Copy(all, held[i])
-		}
-	}
-	lacks := make(map[lack]affinity.Record)
-	for i, r := range c.replicas {
-		for sum, rec := range all {
-			if _, ok := held[i][sum]; !ok && !r.down {
-				lacks[lack{sum, i}] = rec
-			}
-		}
-	}
-	return lacks
-}
-
-func (l lack) describe(rec affinity.Record) string {
-	return fmt.Sprintf("\n  replica %d lacks %v %q %v %d/%d life %v", l.replica, rec.Kind, rec.Session, rec.Target, rec.Sequence, rec.WriterID, rec.Life)
-}
-
-func describe(lacks map[lack]affinity.Record) string {
-	var b strings.Builder
-	for l, rec := range lacks {
-		b.WriteString(l.describe(rec))
-	}
-	return b.String()
 }
