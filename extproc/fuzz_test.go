@@ -56,6 +56,9 @@ func runStream(t *testing.T, d *dice) {
 			c.End = Stream
 		}
 	})
+	if d.flip() {
+		r.withKVState() // the default group's bodies are wanted, though not needed
+	}
 	s := &envoysim{t: t, plan: rollPlan(d), pipe: r.open(), ends: r.server.cfg.End}
 	s.mode = s.plan.request
 	ended := s.play(d)
