@@ -118,6 +118,10 @@ func (t *Table) applyBinding(now instant, ev Event) (applied Applied, dormant bo
 		return Stale, false
 	}
 	applied = e.merge(now, record{target: ev.Target, version: v, life: ev.Life})
+	if applied == Replaced || applied == Tied {
+		fx.event = Event{Session: e.session, Target: e.target}
+		fx.moved(moveReplica, was.target, e.target)
+	}
 	dormant = !t.alive().schedulable(e.target)
 	sh.closeLocked(t, e, was, now, &fx)
 	return applied, dormant

@@ -15,6 +15,7 @@ const (
 	moveFailover             // its worker left between a request's pick and its dispatch
 	moveSoft                 // a soft binding followed the dispatch
 	movePin                  // an operator's order
+	moveReplica              // another replica's newer binding
 	moveCauses               // how many there are
 )
 
@@ -31,6 +32,8 @@ func (c moveCause) String() string {
 		return "soft"
 	case movePin:
 		return "pin"
+	case moveReplica:
+		return "replica"
 	default:
 		return "cause(" + strconv.Itoa(int(c)) + ")"
 	}

@@ -1,10 +1,13 @@
 package affinity
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"mooring/internal/fleet"
 )
@@ -112,4 +115,23 @@ func TestReplicatedSessionIDsObeyTheRules(t *testing.T) {
 	if n := table.entries.Load(); n != 0 {
 		t.Errorf("%d entries were made", n)
 	}
+}
+
+func TestMoveByAReplicaIsCounted(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	table, _ := newTestTable(t, Config{Registerer: registry})
+	moves := func(want string) {
+		t.Helper()
+		if line := "mooring_session_moves_total cause=replica " + want; !slices.Contains(scraped(t, registry), line) {
+			t.Errorf("no %s in %v", line, scraped(t, registry))
+		}
+	}
+	bindTo(t, table, "s", fleet.OnRank(1, 0))
+	known := bound(t, table).Sequence
+	wantApplied(t, table, fromReplica(fleet.OnRank(1, 0), known+1, 5, time.Minute), Replaced)
+	wantApplied(t, table, fromReplica(fleet.OnRank(2, 0), known, 5, time.Minute), Stale)
+	moves("0")
+	wantApplied(t, table, fromReplica(fleet.OnRank(2, 0), known+2, 5, time.Minute), Replaced)
+	wantApplied(t, table, fromReplica(fleet.OnRank(2, 1), known+2, 5, time.Minute), Tied)
+	moves("2")
 }

@@ -201,6 +201,7 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 		"mooring_session_floors_evicted_total 0",
 		"mooring_session_moves_total cause=failover 0",
 		"mooring_session_moves_total cause=pin 1",
+		"mooring_session_moves_total cause=replica 0",
 		"mooring_session_moves_total cause=soft 0",
 		"mooring_session_moves_total cause=worker_gone 1",
 		"mooring_session_refusals_total reason=conflict 1",
