@@ -52,7 +52,7 @@ type exchange struct {
 
 // Process serves one HTTP request's stream.
 func (s *Server) Process(stream extprocv3.ExternalProcessor_ProcessServer) (err error) {
-	if !s.ready.Load() || s.cfg.Awake != nil && !s.cfg.Awake() {
+	if !s.mayPick() {
 		s.metrics.oddities.WithLabelValues(oddNotReady).Inc()
 		return status.Error(codes.Unavailable, "not ready")
 	}

@@ -112,6 +112,12 @@ func (x *exchange) decide() (*routing.Route, *routing.Error) {
 			return nil, refusalOf(err)
 		}
 	}
+	if !x.mayPick() { // it could when the stream began, perhaps minutes ago
+		x.metrics.oddities.WithLabelValues(oddNotReady).Inc()
+		return nil, &routing.Error{
+			Kind: routing.Unavailable, Reason: routing.NoWorker, RetryAfter: time.Second, Message: "the request cannot be routed now",
+		}
+	}
 	ctx, cancel := context.WithTimeout(x.traced, x.cfg.Deadline)
 	defer cancel()
 	rt, err := x.router.Route(ctx, &x.req)

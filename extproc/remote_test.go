@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	filterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -62,6 +63,15 @@ func TestWhoWasAsleepPicksNothing(t *testing.T) {
 	stream := s.process(t.Context())
 	if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
 		t.Errorf("asleep: a stream got %v, want unavailable", err)
+	}
+	awake.Store(true)
+	slept := s.process(t.Context()) // it falls asleep while the body comes
+	sendAll(t, slept, firstMessage(filterv3.ProcessingMode_BUFFERED, false, "x-routing-group=two"))
+	must[*extprocv3.ProcessingResponse](t)(slept.Recv()) // the headers may go on
+	awake.Store(false)
+	sendAll(t, slept, requestBodyMessage([]byte(`{"model":"a"}`), true))
+	if answer := must[*extprocv3.ProcessingResponse](t)(slept.Recv()); answer.GetImmediateResponse().GetStatus().GetCode() != 503 {
+		t.Errorf("fell asleep before the pick: %v, want a 503", answer)
 	}
 	awake.Store(true)
 	if _, lease, _ := s.pickOf(firstMessage(filterv3.ProcessingMode_NONE, true)); lease == "" {

@@ -126,6 +126,11 @@ func (s *Server) SetReady(ready bool) {
 	}
 }
 
+// mayPick reports whether what this process knows is good enough for a pick.
+func (s *Server) mayPick() bool {
+	return s.ready.Load() && (s.cfg.Awake == nil || s.cfg.Awake())
+}
+
 // Run ends leases that nobody reports. It returns when ctx ends, with its error.
 func (s *Server) Run(ctx context.Context) error {
 	ticker := time.NewTicker(time.Second)
