@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -133,6 +134,27 @@ func TestMeshCarriesBindingsBothWays(t *testing.T) {
 		p := replication.PeersAt(a.mesh.Links(), a.runner.Status().Peers)[0]
 		return p.SenderID == 2 && p.WriterID == 2 && p.Holes == 0 && p.Differing == 0 && !p.ConvergedSince.IsZero()
 	})
+}
+
+// Its own address by another name, as in a list of names that all replicas share.
+func TestMeshWithItselfAmongThePeers(t *testing.T) {
+	a := startNode(t, 1, free)
+	alias := strings.Replace(a.endpoint(t), "127.0.0.1", "localhost", 1)
+	b := startNode(t, 2, free, a.endpoint(t))
+	a.mesh.SetPeers([]string{alias, b.endpoint(t)})
+	if by := joined(t, a); by != replication.JoinedByDigest {
+		t.Errorf("joined by %v, want digest", by)
+	}
+	a.bind(t, "s", 1)
+	eventually(t, "at b", func() bool { return b.has("s", 1) })
+	for _, p := range a.runner.Status().Peers {
+		if p.SenderID != 2 {
+			t.Errorf("a takes itself for a peer: %+v", p)
+		}
+	}
+	if !a.has("s", 1) || !a.mesh.Links()[0].Connected {
+		t.Errorf("links %+v", a.mesh.Links())
+	}
 }
 
 // A joiner must not take the answer of another joiner, who has nothing, for the
