@@ -13,6 +13,7 @@ import (
 // not resolve, no peer is there. The replica serves alone, says so, and joins
 // when it can.
 func TestReplicationCannotStart(t *testing.T) {
+	t.Parallel() // mostly waiting
 	m := prepareMesh(t, meshOptions{replicas: 2, replication: "sync_timeout: 1s", peers: []string{"tcp://nobody.invalid:9092"}})
 	taken, err := net.Listen("tcp", strings.TrimPrefix(m.replicas[0].mesh, "tcp://"))
 	if err != nil {
@@ -61,6 +62,7 @@ func TestReplicationWithoutMesh(t *testing.T) {
 // TestReplicationSameWriter is B58: two replicas with one writer id say so, and
 // nothing of either is lost.
 func TestReplicationSameWriter(t *testing.T) {
+	t.Parallel() // mostly waiting
 	m := newMesh(t, meshOptions{replicas: 2, replication: "writer_id: 42"})
 	a, b := m.replicas[0], m.replicas[1]
 	for i, r := range m.replicas {
@@ -84,6 +86,7 @@ func TestReplicationSameWriter(t *testing.T) {
 
 // TestReplicationKey: who holds the key is heard, who does not is counted.
 func TestReplicationKey(t *testing.T) {
+	t.Parallel() // mostly waiting
 	m := prepareMesh(t, meshOptions{replication: "key_file: mesh.key\nsync_timeout: 1s"})
 	m.write("mesh.key", "0123456789abcdef0123456789abcdef\n")
 	m.start(0)
@@ -132,6 +135,7 @@ func TestReplicationShutdownSendsAll(t *testing.T) {
 // TestReplicationChurn is B71 and B72: a replica comes and goes every two seconds
 // under steady traffic. Nothing is forgotten, and versions do not change.
 func TestReplicationChurn(t *testing.T) {
+	t.Parallel() // mostly waiting
 	rounds := 4
 	if long() {
 		rounds = 30

@@ -158,6 +158,7 @@ func (r *meshReplica) workerIDs(t *testing.T) map[string]uint64 {
 // directions, both topics, heartbeats on, and a silence that is longer than a
 // Mooring's may be.
 func TestReplicationWithLibzmq(t *testing.T) {
+	t.Parallel() // mostly waiting
 	at := "tcp://" + freeAddress(t)
 	m := newMesh(t, meshOptions{replicas: 2, peers: []string{at}})
 	peer := startPlainPeer(t, at, m.replicas[0].mesh, m.replicas[1].mesh)

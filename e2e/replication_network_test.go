@@ -100,6 +100,7 @@ func (w *wire) set(cut bool) {
 // replicas are lost without a reset, and both bind meanwhile, one session even
 // at both.
 func TestReplicationNetworkLost(t *testing.T) {
+	t.Parallel() // mostly waiting
 	lost := 7 * time.Second
 	if long() {
 		lost = 2 * time.Minute

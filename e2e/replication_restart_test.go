@@ -40,6 +40,7 @@ func TestReplicationBindingsAreUsableEverywhere(t *testing.T) {
 // TestReplicationRestart kills replicas with SIGKILL and starts them again at the
 // same address, and one at a new address that the others learn by a reload.
 func TestReplicationRestart(t *testing.T) {
+	t.Parallel() // mostly waiting
 	m := newMesh(t, meshOptions{})
 	went := m.replicas[0].bind(t, names("s", 500))
 	before := m.equalTables(5*time.Second, m.replicas...)
@@ -86,6 +87,7 @@ func TestReplicationRestart(t *testing.T) {
 // TestReplicationInAnyOrder starts replicas in every order, with sessions bound by
 // the first before the others come.
 func TestReplicationInAnyOrder(t *testing.T) {
+	t.Parallel()                                                      // mostly waiting
 	m := prepareMesh(t, meshOptions{replication: "sync_timeout: 4s"}) // which the first one waits for
 	for _, order := range [][]int{{0, 1, 2}, {2, 0, 1}, {1, 2, 0}} {
 		all := make(map[string]string)

@@ -135,6 +135,7 @@ func TestReplicationStoppedReplica(t *testing.T) {
 
 // TestReplicationShortStop: nothing is missed in a second, and nothing refused.
 func TestReplicationShortStop(t *testing.T) {
+	t.Parallel() // mostly waiting
 	m := newMesh(t, meshOptions{})
 	went := m.replicas[0].bind(t, names("before", 100))
 	m.equalTables(5*time.Second, m.replicas...)
@@ -150,6 +151,7 @@ func TestReplicationShortStop(t *testing.T) {
 // TestReplicationReadyzWhileJoining: it says why the replica is not ready, and
 // afterwards that only time made it so.
 func TestReplicationReadyzWhileJoining(t *testing.T) {
+	t.Parallel() // mostly waiting
 	m := prepareMesh(t, meshOptions{replicas: 2, replication: "sync_timeout: 3s"})
 	// Its peer does not run yet. The admin address is logged when it is ready; here
 	// it must be known before.
