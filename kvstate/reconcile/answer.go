@@ -174,7 +174,7 @@ func (c *core) heardRange(o *owner, now time.Time, r *kvstate.QueryResponse, err
 		c.heardFull(o, now, r, nil)
 	case answer.Events != nil:
 		c.repair(o, now, answer.Events)
-	case answer.TooNew != nil && answer.TooNew.NewestAvailable <= o.held.cursor:
+	case answer.TooNew != nil && answer.TooNew.NewestAvailable <= o.held.cursor && len(o.tail.events) == 0:
 		o.talk.newest, o.talk.lost = o.held.cursor, false // there was nothing missing
 	default:
 		o.talk.doubt = true
@@ -184,9 +184,9 @@ func (c *core) heardRange(o *owner, now time.Time, r *kvstate.QueryResponse, err
 
 // repair applies the events that were missing, then those that waited for them.
 func (c *core) repair(o *owner, now time.Time, answer *kvstate.EventsReply) {
-	if answer.LastEventID <= o.held.cursor {
+	if answer.LastEventID < o.talk.start {
 		o.talk.doubt = true
-		c.trouble(o, now, fmt.Errorf("missing events: asked from %d, the answer ends at %d", o.held.cursor+1, answer.LastEventID))
+		c.trouble(o, now, fmt.Errorf("missing events: asked from %d, the answer ends at %d", o.talk.start, answer.LastEventID))
 		return
 	}
 	var events []kvstate.RouterEvent
@@ -196,7 +196,9 @@ func (c *core) repair(o *owner, now time.Time, answer *kvstate.EventsReply) {
 		}
 	}
 	if c.apply(o, now, events) {
-		o.held.cursor, o.talk.problem = answer.LastEventID, nil // ids that are not in the answer concern others
+		// Ids that are not in the answer concern others. Those at or below the cursor
+		// were late, not lost.
+		o.held.cursor, o.talk.problem = max(o.held.cursor, answer.LastEventID), nil
 		c.drain(o, now)
 	}
 }
@@ -218,7 +220,7 @@ func (c *core) belongs(o *owner, receipt *kvstate.RecoveryReceipt, generation ui
 	return nil
 }
 
-// agentError is an answer by which an agent refuses.
+// agentError is an answer, but not the one that was asked for.
 type agentError struct{ text string }
 
 func (e agentError) Error() string { return e.text }

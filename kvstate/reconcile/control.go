@@ -71,7 +71,8 @@ func (c *control) ask(ctx context.Context, q *call) (kvstate.QueryResponse, erro
 	}
 	var answer kvstate.QueryResponse
 	if err := json.Unmarshal(data, &answer); err != nil {
-		return kvstate.QueryResponse{}, fmt.Errorf("decode the answer: %w", err)
+		// Asking the same again would not help.
+		return kvstate.QueryResponse{}, agentError{"decode the answer: " + err.Error()}
 	}
 	return answer, nil
 }

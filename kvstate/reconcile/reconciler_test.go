@@ -216,10 +216,12 @@ func TestOwnersAndMetricsSayWhatIsWrong(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	<-r.Settled()
-	r.until("refused", func() bool {
-		var m dto.Metric
-		return r.metrics.refused.WithLabelValues("wrong_id").Write(&m) == nil && m.GetCounter().GetValue() == 1
-	})
+	r.advertise(kvstate.SourceTopic, 8, sourceRecord(8)) // is told after what was written before
+	r.until("another owner", func() bool { return len(r.Owners()) == 2 })
+	var refused dto.Metric
+	if err := r.metrics.refused.WithLabelValues("wrong_id").Write(&refused); err != nil || refused.GetCounter().GetValue() != 1 {
+		t.Errorf("refused: %v, %v", &refused, err)
+	}
 	families, err := r.registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -229,9 +231,12 @@ func TestOwnersAndMetricsSayWhatIsWrong(t *testing.T) {
 			continue
 		}
 		for _, m := range f.GetMetric() {
-			unreachable := m.GetLabel()[0].GetValue() == "endpoint_unreachable"
-			if n := m.GetGauge().GetValue(); n != 0 != unreachable {
-				t.Errorf("%v: %v owners", m.GetLabel(), n)
+			want := 0.0
+			if reason := m.GetLabel()[0].GetValue(); reason == "endpoint_unreachable" || reason == "no_attachment" {
+				want = 1
+			}
+			if n := m.GetGauge().GetValue(); n != want {
+				t.Errorf("%v: %v owners, want %v", m.GetLabel(), n, want)
 			}
 		}
 		return

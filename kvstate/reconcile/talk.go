@@ -20,6 +20,7 @@ type talk struct {
 	recovery uint64
 	question question // of the recovery
 	about    engine   // whose state the recovery is about
+	start    uint64   // the first event that a range is asked from
 
 	statusAt    time.Time // when the next status is due; zero: at once
 	statusPause pause
@@ -216,7 +217,7 @@ func (c *core) recover(o *owner, q question, a *kvstate.AttachmentAdvertisement)
 	request.Kind.ExpectedAttachmentGeneration = &a.AttachmentGeneration
 	if q == askRange {
 		start := o.held.cursor + 1
-		request.StartEventID = &start
+		request.StartEventID, o.talk.start = &start, start
 		if first, ok := o.tail.first(); ok && first > start {
 			end := first - 1
 			request.EndEventID = &end
