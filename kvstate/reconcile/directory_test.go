@@ -17,13 +17,13 @@ import (
 
 // lookedAt is a directory under test: look says what was told since the last one.
 type lookedAt struct {
-	t    *testing.T
+	t    testing.TB
 	root string
 	dir  *directory
 	told []string
 }
 
-func newLookedAt(t *testing.T) *lookedAt {
+func newLookedAt(t testing.TB) *lookedAt {
 	w := &lookedAt{t: t, root: filepath.Join(t.TempDir(), "records")}
 	w.dir = newDirectory(w.root, func(r refusal) { w.told = append(w.told, "refused "+string(r.reason)) })
 	return w
@@ -132,7 +132,7 @@ func testTarget(url string) kvstate.Instance {
 		Transport: kvstate.Transport{Kind: kvstate.HTTP, Address: url}}
 }
 
-func encoded(t *testing.T, v any) string {
+func encoded(t testing.TB, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -308,27 +308,54 @@ func TestChangesAreHeardWithoutRescan(t *testing.T) {
 	wants(fmt.Sprintf("all: +attachments/%d", id))
 }
 
-func TestTenThousandRecords(t *testing.T) {
-	const n = 10_000
-	w := newLookedAt(t)
+// manyRecords writes n source records.
+func (w *lookedAt) manyRecords(n int) {
+	w.t.Helper()
 	w.mkdir(kvstate.SourceTopic)
-	record := encoded(t, sourceRecord(1))
+	record := encoded(w.t, sourceRecord(1))
 	for i := range n {
 		path := filepath.Join(w.root, kvstate.SourceTopic, fmt.Sprintf("%d.json", i+1))
 		text := strings.Replace(record, `"publisher_id":1`, fmt.Sprintf(`"publisher_id":%d`, i+1), 1)
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
+			w.t.Fatal(err)
 		}
 	}
+}
+
+func TestManyRecordsAreOneUpdate(t *testing.T) {
+	const n = 2000
+	w := newLookedAt(t)
+	w.manyRecords(n)
 	var got []update
 	tell := func(u update) { got = append(got, u) }
-	start := time.Now()
 	w.dir.look(hearsay{all: true}, tell)
-	first := time.Since(start)
-	start = time.Now()
-	w.dir.look(hearsay{all: true}, tell) // unchanged files are not read again
-	t.Logf("first look %v, rescan %v", first, time.Since(start))
+	w.dir.look(hearsay{all: true}, tell)
 	if len(got) != 1 || len(got[0].changes) != n {
 		t.Fatalf("%d updates, want one of %d records", len(got), n)
 	}
+}
+
+// BenchmarkTenThousandRecords looks at a directory of 10,000 records: for the
+// first time, again without changes, and at one that an event named.
+func BenchmarkTenThousandRecords(b *testing.B) {
+	w := newLookedAt(b)
+	w.manyRecords(10_000)
+	tell := func(update) {}
+	b.Run("first", func(b *testing.B) {
+		for b.Loop() {
+			newDirectory(w.root, func(refusal) {}).look(hearsay{all: true}, tell)
+		}
+	})
+	w.dir.look(hearsay{all: true}, tell)
+	b.Run("rescan", func(b *testing.B) {
+		for b.Loop() {
+			w.dir.look(hearsay{all: true}, tell)
+		}
+	})
+	b.Run("event", func(b *testing.B) {
+		heard := hearsay{names: map[place]bool{{kvstate.SourceTopic, "7.json"}: true}}
+		for b.Loop() {
+			w.dir.look(heard, tell)
+		}
+	})
 }
