@@ -87,12 +87,14 @@ func tokenIDs(array jsontext.Value) ([]uint32, error) {
 	// comma, the closing bracket, or part of something that is no token id.
 	id, digits := uint64(0), 0
 	for _, c := range array[1:] {
-		switch c {
-		case '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
-			id = id*10 + uint64(c-'0')
+		if digit := c - '0'; digit <= 9 {
+			id = id*10 + uint64(digit)
 			if digits++; id > math.MaxUint32 {
 				return nil, errNoTokenIDs
 			}
+			continue
+		}
+		switch c {
 		case ' ', '\t', '\r', '\n':
 		case ',', ']':
 			if digits == 0 {

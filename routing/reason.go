@@ -20,8 +20,9 @@ const (
 	// NoModel: the request names no model where its group serves several; it
 	// went to any worker of the group, unpinned.
 	NoModel
-	// NoTokens: the session was new and its prompt could not be turned into
-	// tokens, so that the choice was made by load alone.
+	// NoTokens: the session was new, and its prompt could not be turned into tokens
+	// where it would have mattered: in a partition whose KV state is known. The
+	// choice was made by load alone. Elsewhere such a session is New.
 	NoTokens
 	// TableFull: the session table is full; the request went unpinned.
 	TableFull
