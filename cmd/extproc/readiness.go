@@ -1,0 +1,51 @@
+package main
+
+import (
+	"mooring/internal/admin"
+	"mooring/replication"
+)
+
+// readiness is what /readyz tells.
+func (r *replica) readiness() admin.Readiness {
+	state := admin.Readiness{Ready: true, Warnings: r.filter.Warnings(), Replication: "off"}
+	select {
+	case <-r.discovery.Settled():
+	default:
+		state.Reasons = append(state.Reasons, "starting: the workers' first probes are not through")
+	}
+	if r.mesh != nil {
+		state.Replication = r.mesh.state()
+		state.Warnings = append(state.Warnings, r.mesh.warnings()...)
+		state.Reasons = append(state.Reasons, r.notJoined()...)
+	}
+	select {
+	case <-r.ready:
+	default:
+		state.Ready = false
+	}
+	if r.drains.Load() {
+		state.Reasons = append(state.Reasons, "draining: the process was told to stop")
+	}
+	state.Warnings = append(state.Warnings, r.kv.reconciler.Problems()...)
+	if len(r.discovery.Live().View().Workers()) == 0 {
+		state.Warnings = append(state.Warnings, "no worker is configured: see workers.static and workers.file")
+	}
+	state.Ready = state.Ready && len(state.Reasons) == 0
+	return state
+}
+
+// notJoined says why the replica may not know what its peers know.
+func (r *replica) notJoined() []string {
+	select {
+	case <-r.ready:
+	default:
+		if r.mesh.state() == replication.Joining.String() {
+			return []string{"joining: the peers' bindings are not here yet"}
+		}
+		return nil
+	}
+	if !r.vigil.awake() && !r.mesh.alone() || r.mesh.rejoining.Load() {
+		return []string{"joining again: the process was stopped, and may have missed bindings"}
+	}
+	return nil
+}
