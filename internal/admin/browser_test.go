@@ -3,6 +3,7 @@ package admin_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"mooring/affinity"
 	"mooring/internal/admin"
+	"mooring/kvstate/reconcile"
 )
 
 // render opens a page in a real browser, lets its script run for three seconds of
@@ -49,6 +51,10 @@ func TestPageInABrowser(t *testing.T) {
 	const hostile = `<img src=x onerror="document.title='owned'">`
 	r := newReplica(t, smallFleet(), affinity.Config{})
 	r.ready.Warnings = []string{"a warning <b>"}
+	r.showOwners()
+	for i := range 120 {
+		r.owners = append(r.owners, reconcile.OwnerReport{Owner: fmt.Sprintf("0d%030x", i), Source: "config", Resolution: "ready", WorkerID: 7, Problem: hostile})
+	}
 	r.peers = []admin.Peer{
 		{Endpoint: "tcp://10.0.0.2:9092", ReplicaID: 1<<64 - 2, Connected: true, Heard: true, ConvergedSince: time.Now()},
 		{Endpoint: "tcp://peer.example:9092"},
@@ -66,14 +72,40 @@ func TestPageInABrowser(t *testing.T) {
 		">10.0.0.7:8000<", ">[fd00::8]:8000<", ">18446744073709551557<", ">vllm-0:8000 <", "sql-lora (adapter)", ">unhealthy<",
 		">alpha<", `>&lt;img src=x onerror="document.title='owned'"&gt;<`, "1 to 2 of 2",
 		">a warning &lt;b&gt;<", ">18446744073709551614</button>", ">in step<", ">tcp://peer.example:9092<", ">not connected<", "replica 18446744073709551533 · v1.2.3", ">new</code>",
+		">1,020<", `data-state="unknown"></span><span>unknown</span><div class="fine">its publisher cannot be reached<`,
+		"2 of 123 not ready; the first 100 are shown, 23 more are at /v1/projection", ">0b0b0b0b…</button>", ">another generation<", ">18446744073709551613<",
+		">its records and its agent's status differ (generation); what was recovered has not reached the barrier<",
+		">no engine is attached<", ">holed<", ">18446744073709551615<", `class="fine">&lt;img src=x onerror="document.title='owned'"&gt;<`,
 	} {
 		if !strings.Contains(document, want) {
 			t.Errorf("the page lacks %s", want)
 		}
 	}
+	inOrder(t, document, ">0b0b0b0b…<", ">0c0c0c0c…<", ">0a0a0a0a…<", ">0d000000…<")
+	if n := strings.Count(document, ">0d000000…<"); n != 97 {
+		t.Errorf("%d ready owners are shown, want 97", n)
+	}
+	for _, hidden := range []string{`class="cards no-kv"`, `aria-labelledby="owners-title" hidden`} {
+		if strings.Contains(document, hidden) {
+			t.Errorf("the page has %s", hidden)
+		}
+	}
 	if t.Failed() {
 		_, main, _ := strings.Cut(document, "</style>")
 		t.Logf("the document:\n%.8000s", main)
+	}
+}
+
+// inOrder requires that each of parts begins after the one before it.
+func inOrder(t *testing.T, document string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		_, after, found := strings.Cut(document, part)
+		if !found {
+			t.Errorf("the page lacks %s, or has it too early", part)
+			return
+		}
+		document = after
 	}
 }
 
@@ -85,7 +117,7 @@ func TestPageWithoutAnything(t *testing.T) {
 	for _, line := range console {
 		t.Errorf("the console says %s", line)
 	}
-	for _, want := range []string{"No worker yet", "workers:\n  static:", "No request yet", "extproc envoy", "No session is moored yet", "curl http://"} {
+	for _, want := range []string{"No worker yet", "workers:\n  static:", "No request yet", "extproc envoy", "No session is moored yet", "curl http://", `class="cards no-kv"`, `aria-labelledby="owners-title" hidden`} {
 		if !strings.Contains(document, want) {
 			t.Errorf("the page lacks %q", want)
 		}

@@ -27,10 +27,18 @@ var (
 	scriptHarbour string
 	//go:embed page/workers.js
 	scriptWorkers string
+	//go:embed page/kv.js
+	scriptKV string
+	//go:embed page/owners.js
+	scriptOwners string
 	//go:embed page/peers.js
 	scriptPeers string
 	//go:embed page/requests.js
 	scriptRequests string
+	//go:embed page/explain.js
+	scriptExplain string
+	//go:embed page/candidates.js
+	scriptCandidates string
 	//go:embed page/sessions.js
 	scriptSessions string
 	//go:embed page/live.js
@@ -49,7 +57,8 @@ type page struct {
 // client or a worker named itself can only ever be shown.
 func assemblePage() page {
 	script := "\n" + strings.Join([]string{
-		scriptText, scriptDOM, scriptMetrics, scriptStatus, scriptHarbour, scriptWorkers, scriptPeers, scriptRequests, scriptSessions, scriptLive,
+		scriptText, scriptDOM, scriptMetrics, scriptStatus, scriptHarbour, scriptKV, scriptWorkers, scriptOwners, scriptPeers,
+		scriptRequests, scriptExplain, scriptCandidates, scriptSessions, scriptLive,
 	}, "\n")
 	return page{
 		body: strings.NewReplacer("/*style*/", pageStyle, "/*script*/", script).Replace(pageHTML),

@@ -19,8 +19,7 @@ func TestPagePolicyAllowsItsOwnStyleAndScriptOnly(t *testing.T) {
 		if len(found) != 1 {
 			t.Fatalf("%d elements %s, want 1", len(found), tag)
 		}
-		sum := sha256.Sum256([]byte(found[0][1]))
-		if want := tag + "-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "';"; !strings.Contains(policy, want) {
+		if want := tag + "-src " + hashOf(found[0][1]) + ";"; !strings.Contains(policy, want) {
 			t.Errorf("no %q in %q", want, policy)
 		}
 	}
@@ -31,6 +30,12 @@ func TestPagePolicyAllowsItsOwnStyleAndScriptOnly(t *testing.T) {
 	}
 }
 
+// hashOf returns how a policy names an inline text.
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
 // TestPageMakesNoMarkupFromText: Trusted Types would stop these in a browser
 // that has them; others rely on there being none.
 func TestPageMakesNoMarkupFromText(t *testing.T) {
@@ -39,6 +44,21 @@ func TestPageMakesNoMarkupFromText(t *testing.T) {
 	for _, word := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "parseFromString", "parseInt", "parseFloat", "BigInt"} {
 		if strings.Contains(body, word) {
 			t.Errorf("the page says %s", word)
+		}
+	}
+}
+
+// TestPageNamesNoField: a form whose script has failed would put its fields into
+// the address, but for a policy that forbids it; without names there are none.
+func TestPageNamesNoField(t *testing.T) {
+	r := newReplica(t, smallFleet(), affinity.Config{})
+	body := r.get("/").Body.String()
+	for _, field := range regexp.MustCompile(`<(?:input|textarea|select|button)[^>]*>`).FindAllString(body, -1) {
+		if strings.Contains(field, " name=") {
+			t.Errorf("%s has a name", field)
+		}
+		if strings.HasPrefix(field, "<textarea") && !strings.Contains(field, `autocomplete="off"`) {
+			t.Errorf("%s may be kept by the browser", field)
 		}
 	}
 }

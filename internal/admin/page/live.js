@@ -20,20 +20,20 @@ async function askMetrics() {
 
 async function refresh() {
   try {
-    const [health, ready, { workers }, { peers }, metrics, page] = await Promise.all([
-      ask("/healthz"), ask("/readyz"), ask("/v1/workers"), ask("/v1/peers"), askMetrics(), readSessions(),
+    const [health, ready, { workers }, { peers }, metrics, cacheOwners, page] = await Promise.all([
+      ask("/healthz"), ask("/readyz"), ask("/v1/workers"), ask("/v1/peers"), askMetrics(), readOwners(), readSessions(),
     ]);
     const now = Date.now();
     live.heardAt = now;
     minute.add(now, metrics);
     workers.sort(forPeople);
-    show(health, ready, workers, peers, page, now);
+    show(health, ready, workers, peers, cacheOwners, page, now);
   } catch (error) {
     showLost(error);
   }
 }
 
-function show(health, ready, workers, peers, page, now) {
+function show(health, ready, workers, peers, cacheOwners, page, now) {
   delete document.body.dataset.lost;
   showReadiness(ready.ready ? "ready" : "unready");
   showIdentity(health, total(minute.newest.metrics, "process_start_time_seconds"), now);
@@ -41,6 +41,7 @@ function show(health, ready, workers, peers, page, now) {
   showFigures(figuresOf(workers, minute));
   showHarbour(workers, sessions.worker, (id) => chooseSessions({ worker: sessions.worker === id ? "" : id }));
   showWorkers(workers, now);
+  showOwners(cacheOwners, workers, now);
   showPeers(peers, now);
   showRequests(minute);
   showWorkerFilter(workers);
@@ -75,4 +76,5 @@ const refreshSoon = round;
 
 document.addEventListener("visibilitychange", round);
 listenToSessions();
+listenToExplain();
 round();

@@ -6,6 +6,10 @@ const grouped = new Intl.NumberFormat("en");
 /** A count: 12,345. */
 const count = (n) => grouped.format(n);
 
+/** An amount that need not be whole: 12,345.67. */
+const decimal = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
+const amount = (n) => decimal.format(n);
+
 /** "1 session", "2 sessions". */
 const plural = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
 
