@@ -1,6 +1,7 @@
 package routing_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -395,4 +396,36 @@ func TestSharedPromptsSpreadOverLoad(t *testing.T) {
 	if len(used) != 4 || used[1] < 118 || used[1] > 124 {
 		t.Errorf("requests by worker are %v, want about 121 on worker 1 and a third of the others on each other", used)
 	}
+}
+
+// Holding a prompt makes nobody a candidate who is none.
+func TestOverlapDoesNotWidenTheChoice(t *testing.T) {
+	k := newKVRig(t, routing.Config{}, affinity.Config{}, worker(1, "m"), worker(2, "m"), worker(3, "m"))
+	prompt := run(0, 40)
+	k.holds(rankOf(2, 0), kvstate.Device, plain, prompt...)
+	k.holds(rankOf(3, 0), kvstate.Device, plain, prompt[:20]...)
+	k.projects(rankOf(2, 0), false)
+	k.projects(rankOf(3, 0), false)
+	within := func(session string, addresses ...string) *routing.Route {
+		t.Helper()
+		req := routing.Request{Session: session, Group: fleet.DefaultName, Restricted: true, Subset: addresses}
+		if err := k.router.ReadBody(&req, "", []byte(idsBody(prompt))); err != nil {
+			t.Fatal(err)
+		}
+		rt, err := k.router.Route(context.Background(), &req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rt
+	}
+	if rt := within("a", "10.0.0.1:8000", "10.0.0.3"); rt.Target.Worker != 3 || rt.Overlap != 5 || rt.Candidates != 2 {
+		t.Errorf("without worker 2: %v with %d of %d candidates, want worker 3 with 5 of 2", rt.Target, rt.Overlap, rt.Candidates)
+	}
+	if rt := within("b", "10.0.0.1"); rt.Target.Worker != 1 || rt.Overlap != 0 {
+		t.Errorf("worker 1 only: %v with %d", rt.Target, rt.Overlap)
+	}
+	draining := worker(2, "m")
+	draining.State = fleet.Draining
+	k.live.Publish(fleet.NewView([]fleet.Worker{worker(1, "m"), draining, worker(3, "m")}))
+	k.wantWorker("worker 2 drains", idsBody(prompt), 3, 5)
 }
