@@ -218,12 +218,16 @@ type Record struct {
 	Sum uint64 // as in digests
 }
 
-// InUse returns the bindings in one bucket that have leases now, with their full
-// life, ordered by session.
-func (t *Table) InUse(bucket uint8) (events []Event) {
+// InUseParts is into how many parts InUse divides a table: a few hundred bindings
+// each of a million.
+const InUseParts = 16 * Buckets
+
+// InUse returns the bindings in one part of the table that have leases now, with
+// their full life, ordered by session.
+func (t *Table) InUse(part int) (events []Event) {
 	now := t.now()
-	for _, ref := range t.Refs(nil, bucket) {
-		if ref.of.floor {
+	for _, ref := range t.Refs(nil, uint8(part/16)) {
+		if ref.of.floor || int(SubBucketOf(ref.Sum)%16) != part%16 {
 			continue
 		}
 		sh := t.shardOf(ref.of.session)

@@ -131,3 +131,27 @@ func firstOf(leases map[int]*Lease) map[int]*Lease {
 	}
 	return map[int]*Lease{keys[0]: leases[keys[0]]}
 }
+
+func TestPartsInUseAreTheWhole(t *testing.T) {
+	table, _ := newTestTable(t, Config{})
+	for i := range 3000 {
+		l := bindTo(t, table, fmt.Sprint("s", i), fleet.OnRank(1, 0))
+		if i%3 == 0 {
+			l.Release(Completed)
+		}
+	}
+	seen := make(map[string]int)
+	for part := range InUseParts {
+		for _, ev := range table.InUse(part) {
+			seen[ev.Session]++
+		}
+	}
+	for session, n := range seen {
+		if n != 1 {
+			t.Errorf("%s comes %d times", session, n)
+		}
+	}
+	if len(seen) != 2000 {
+		t.Errorf("%d sessions in use, want 2000", len(seen))
+	}
+}

@@ -36,7 +36,7 @@ type Core struct {
 	nextDigest time.Time
 	digestSent time.Time
 	nextInUse  time.Time
-	inUse      uint8 // the bucket whose turn is next
+	inUse      int // the part of the tables whose turn is next
 	nextForget time.Time
 	nextHeld   time.Time
 	refilled   time.Time
@@ -208,14 +208,14 @@ func (c *Core) Tick(now time.Time) {
 		c.digestSent, c.nextDigest = now, now.Add(c.jitter())
 		c.sendDigests()
 	}
-	for n := 0; n < affinity.Buckets && !now.Before(c.nextInUse); n++ {
+	for n := 0; n < affinity.InUseParts && !now.Before(c.nextInUse); n++ {
 		c.refreshInUse(now)
 	}
 	c.advanceAnswers(now, c.advanceAsks(looksPerTick))
 }
 
-// refreshInUse publishes the sessions in use in one bucket of the tables. All
-// buckets take their turn within TTL/4, so that neither the look nor what it
+// refreshInUse publishes the sessions in use in one part of the tables. All
+// parts take their turn within TTL/4, so that neither the look nor what it
 // publishes comes all at once.
 func (c *Core) refreshInUse(now time.Time) {
 	for _, t := range c.cfg.Sessions.Tables() {
@@ -223,12 +223,12 @@ func (c *Core) refreshInUse(now time.Time) {
 			c.Local(t.Partition(), ev)
 		}
 	}
-	c.inUse++ // and from the last to the first
+	c.inUse = (c.inUse + 1) % affinity.InUseParts
 	round := c.cfg.Sessions.TTL() / 4
 	if now.Sub(c.nextInUse) > round { // at the start, and after this process was stopped
 		c.nextInUse = now
 	}
-	c.nextInUse = c.nextInUse.Add(round / affinity.Buckets)
+	c.nextInUse = c.nextInUse.Add(round / affinity.InUseParts)
 }
 
 // flushBatch bounds what one Flush takes from the sink.
