@@ -273,6 +273,7 @@ func (w *world) settle() {
 		w.fail("settle is due again at once: %v", next.Sub(w.now))
 	}
 	w.check()
+	w.checkIndex()
 }
 
 // check compares what is published with what Resolve says of every owner now, and
@@ -303,6 +304,30 @@ func (w *world) check() {
 	}
 	if p.Len() != projected {
 		w.fail("%d owners projected, %d known", p.Len(), projected)
+	}
+}
+
+// checkIndex finds that blocks are only where the core knows of them.
+func (w *world) checkIndex() {
+	if len(w.restores) > 0 {
+		return
+	}
+	for _, p := range []fleet.Partition{testPartition, {Model: "other", Group: "g"}} {
+		ix, ok := w.set.Partition(p)
+		for at := range uint64(2) {
+			worker := kvstate.Worker{WorkerID: at + 1}
+			filler := w.core.fillers[worker]
+			if ok && (filler == nil || filler.held.partition != p) && ix.Blocks(engineBlocks(worker)) > 0 {
+				w.fail("%s has blocks of worker %s, which nobody fills", p, worker)
+			}
+		}
+		for name := range byte(3) {
+			id := testOwner('A' + name)
+			o := w.core.owners[id]
+			if ok && (o == nil || !o.held.any || o.held.partition != p) && ix.Blocks(ownBlocks(id)) > 0 {
+				w.fail("%s has blocks of owner %s, which holds nothing there", p, letter(id))
+			}
+		}
 	}
 }
 
