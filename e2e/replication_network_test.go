@@ -170,7 +170,7 @@ func TestReplicationFiveReplicas(t *testing.T) {
 	for _, f := range flows {
 		all += len(f.stop())
 		if f.failed.Load() > 0 {
-			t.Errorf("%d picks failed", f.failed.Load())
+			t.Errorf("%d picks failed: %v", f.failed.Load(), *f.why.Load())
 		}
 	}
 	began := time.Now()

@@ -17,6 +17,7 @@ type flow struct {
 	stop    func() map[string]string // returns where each session went
 	slowest atomic.Int64             // nanoseconds
 	failed  atomic.Int64
+	why     atomic.Pointer[error] // of one that failed
 }
 
 func (r *meshReplica) flow(prefix string, perSecond int) *flow {
@@ -55,6 +56,7 @@ func (r *meshReplica) flow(prefix string, perSecond int) *flow {
 				p, err := r.picker.pick(context.Background(), session)
 				if err != nil {
 					f.failed.Add(1)
+					f.why.Store(&err)
 					continue
 				}
 				if took := int64(time.Since(began)); took > f.slowest.Load() {
