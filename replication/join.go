@@ -1,6 +1,11 @@
 package replication
 
-import "time"
+import (
+	"math/bits"
+	"time"
+
+	"mooring/affinity"
+)
 
 // Link is this replica's connection to one peer.
 type Link struct {
@@ -51,6 +56,9 @@ func (c *Core) Rejoin(now time.Time) {
 	c.ready, c.timedOut, c.started, c.nextHello, c.helloSince, c.nextDigest = false, false, now, now, now, now
 	for _, p := range c.peers.byID {
 		p.answered = false
+		for _, w := range p.wants {
+			w.lacking = laggards{}
+		}
 	}
 }
 
@@ -79,7 +87,7 @@ func (c *Core) repaired(now time.Time) bool {
 		// One that has died in the meantime is not waited for.
 		if p.answered && now.Sub(p.LastHeard) < silence {
 			answered++
-			if p.Differing > 0 {
+			if p.hasMore() {
 				return false
 			}
 		}
@@ -93,6 +101,43 @@ func (c *Core) repaired(now time.Time) bool {
 		}
 	}
 	return true
+}
+
+// bucketSet holds numbers of buckets.
+type bucketSet [affinity.Buckets / 64]uint64
+
+func (s *bucketSet) add(b byte) { s[b/64] |= 1 << (b % 64) }
+
+// laggards tells buckets of a peer's that have not been repaired from those that
+// differ by what is on its way. The zero value has compared nothing.
+type laggards struct {
+	last  bucketSet // that differed at the last digest
+	still int       // of those, and of the last but one; before the second digest: all that differed
+	again bool      // whether there was a digest before
+}
+
+// next takes the buckets that differ at the next digest.
+func (l *laggards) next(differ bucketSet) {
+	l.still = 0
+	for i := range differ {
+		both := differ[i]
+		if l.again {
+			both &= l.last[i]
+		}
+		l.still += bits.OnesCount64(both)
+	}
+	l.last, l.again = differ, true
+}
+
+// hasMore reports whether the peer has bindings that are not here and not on
+// their way. While sessions are bound elsewhere two digests are hardly ever equal.
+func (p *peer) hasMore() bool {
+	for _, w := range p.wants {
+		if w.lacking.still > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // mayAnswer reports whether an answer of the peer at the other end is to come.

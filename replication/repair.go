@@ -27,6 +27,7 @@ type wanted struct {
 	at           time.Time // the last want
 	mine, theirs uint64    // the digests at the last want, in short
 	differing    int
+	lacking      laggards
 	narrowing    time.Time // when sub-buckets were asked for; zero: they were not
 	small        []part    // to be wanted with them
 }
@@ -59,6 +60,7 @@ func (c *Core) compare(now time.Time, p *peer, m *SyncMessage) {
 	w.heard = now
 	mine := table.Digest()
 	var differs []part
+	var theyHave bucketSet
 	var mineShort, theirShort uint64
 	w.differing = 0
 	for i := range mine {
@@ -70,8 +72,10 @@ func (c *Core) compare(now time.Time, p *peer, m *SyncMessage) {
 		w.differing++
 		if theirs != 0 { // else there is nothing to be had
 			differs = append(differs, part{bucket: byte(i)})
+			theyHave.add(byte(i))
 		}
 	}
+	w.lacking.next(theyHave)
 	p.settle(now)
 	wait := wantAgain
 	if w.mine == mineShort && w.theirs == theirShort && c.ready {

@@ -179,6 +179,37 @@ func TestJoinWaitsForThePeerThatHasAll(t *testing.T) {
 	}
 }
 
+// While bindings flow digests differ all the time, by what is on its way. That
+// keeps nobody from being ready by what it has, and not by time.
+func TestJoinWhileBindingsFlow(t *testing.T) {
+	full := startNode(t, 1, free)
+	for i := range 1000 {
+		full.bind(t, fmt.Sprint("before", i), 3)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; ctx.Err() == nil && i < 60_000; i++ {
+			full.bind(t, fmt.Sprint("meanwhile", i), 2)
+			if i%20 == 19 {
+				time.Sleep(time.Millisecond) // 20,000 a second at most
+			}
+		}
+	}()
+	defer func() { cancel(); <-done }()
+	late := startNode(t, 2, free, full.endpoint(t))
+	full.mesh.SetPeers([]string{late.endpoint(t)})
+	if by := joined(t, late); by != replication.JoinedByDigest {
+		t.Errorf("joined by %v, want digest", by)
+	}
+	for i := range 1000 {
+		if !late.has(fmt.Sprint("before", i), 3) {
+			t.Fatalf("session %d is missing when the replica says that it is ready", i)
+		}
+	}
+}
+
 // What is bound just before the end is still sent.
 func TestStopSendsWhatWaits(t *testing.T) {
 	a := startNode(t, 1, free)
