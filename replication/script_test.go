@@ -119,10 +119,18 @@ func (s *scripted) command(t *testing.T, f []string, out *strings.Builder) {
 		e := s.versions[f[2]]
 		s.payload(f[1], replication.AppendEvent(nil, &e))
 	case "poison": // poison SESSION SEQUENCE
-		s.payload("v2", replication.AppendEvent(nil, &replication.BindingEvent{ModelName: part.Model, RoutingGroup: part.Group, SessionID: f[1], WorkerID: 1, Sequence: num(2), WriterID: 9}))
+		e := plainEvent(f[1], 1, num(2), 9)
+		s.payload("v2", replication.AppendEvent(nil, &e))
+	case "ahead": // ahead SESSION DURATION: a plain peer whose clock is that far ahead binds it
+		d, err := time.ParseDuration(f[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := plainEvent(f[1], 1, uint64(time.Now().Add(d).UnixNano()), 9)
+		s.payload("v2", replication.AppendEvent(nil, &e))
 	case "flood": // flood N: N new sessions of a plain peer
 		for i := range num(1) {
-			e := replication.BindingEvent{ModelName: part.Model, RoutingGroup: part.Group, SessionID: fmt.Sprint("flood", i), WorkerID: 1, Sequence: uint64(time.Now().UnixNano()), WriterID: 9}
+			e := plainEvent(fmt.Sprint("flood", i), 1, uint64(time.Now().UnixNano()), 9)
 			s.payload("v2", replication.AppendEvent(nil, &e))
 		}
 	case "garbage": // payloads that nobody can decode
@@ -180,9 +188,11 @@ func (s *scripted) command(t *testing.T, f []string, out *strings.Builder) {
 	case "equal":
 		fmt.Fprintf(out, "differing %d\n", len(s.differing()))
 	case "seen": // seen REPLICA DISPOSITION...
-		for d, n := range at(1).seen {
-			if slices.Contains(f[2:], d.String()) {
-				fmt.Fprintf(out, "%v %d\n", d, n)
+		for _, word := range f[2:] {
+			for d, n := range at(1).seen {
+				if d.String() == word {
+					fmt.Fprintf(out, "%v %d\n", d, n)
+				}
 			}
 		}
 	case "ready":
