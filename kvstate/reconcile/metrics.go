@@ -61,12 +61,13 @@ var (
 	holedDesc  = prometheus.NewDesc("mooring_kvstate_owners_holed", "Projected cache owners whose state has known holes.", nil, nil)
 	sharedDesc = prometheus.NewDesc("mooring_kvstate_workers_shared", "Workers that more than one cache owner is projected to.", nil, nil)
 	sizesDesc  = prometheus.NewDesc("mooring_kvstate_block_size_errors", "Cache owners whose blocks have another size than the index.", nil, nil)
+	wrongDesc  = prometheus.NewDesc("mooring_kvstate_conflicts_total", "Cache owners that were not projected because they were ready on two workers.", nil, nil)
 	lostDesc   = prometheus.NewDesc("mooring_kvstate_watch_uncertain", "1 while a discovery source does not know its records.", []string{"source"}, nil)
 )
 
 // Describe and Collect are prometheus.Collector.
 func (g gauges) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{ownersDesc, holedDesc, sharedDesc, sizesDesc, lostDesc} {
+	for _, d := range []*prometheus.Desc{ownersDesc, holedDesc, sharedDesc, sizesDesc, wrongDesc, lostDesc} {
 		ch <- d
 	}
 }
@@ -82,6 +83,7 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	set(holedDesc, float64(t.holed))
 	set(sharedDesc, float64(g.cfg.Controller.Projection().SharedWorkers()))
 	set(sizesDesc, float64(t.wrongSizes))
+	ch <- prometheus.MustNewConstMetric(wrongDesc, prometheus.CounterValue, float64(g.cfg.Controller.Conflicts()))
 	for name, known := range t.watches {
 		uncertain := 1.0
 		if known {

@@ -35,20 +35,24 @@ type OwnerReport struct {
 // Owners returns every known cache owner, ordered by Owner.
 func (r *Reconciler) Owners() []OwnerReport {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	all := make([]OwnerReport, 0, len(r.mu.core.owners))
+	ids := make([]*owner, 0, len(r.mu.core.owners))
 	for _, o := range r.mu.core.owners {
-		all = append(all, r.mu.core.report(o))
+		all, ids = append(all, r.mu.core.report(o)), append(ids, o)
+	}
+	r.mu.Unlock()
+	for i, o := range ids { // an owner's identity never changes
+		all[i].Owner, all[i].Identity = o.key.String(), o.id.String()
 	}
 	slices.SortFunc(all, func(a, b OwnerReport) int { return cmp.Compare(a.Owner, b.Owner) })
 	return all
 }
 
-// report describes one owner.
+// report describes one owner, but for its identity.
 func (c *core) report(o *owner) OwnerReport {
 	res := &o.resolution
 	rep := OwnerReport{
-		Owner: o.key.String(), Identity: o.id.String(), Source: o.from(), Resolution: res.State.String(), Reason: res.Reason.String(),
+		Source: o.from(), Resolution: res.State.String(), Reason: res.Reason.String(),
 		Reasons: []string{}, Cursor: o.held.cursor, Holed: o.held.any && o.hasHoles(), Since: o.since,
 	}
 	for _, reason := range res.Reasons {

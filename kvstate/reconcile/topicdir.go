@@ -128,6 +128,9 @@ func (t *topicDir) lookAt(dir, name string, u *update) (there bool) {
 	case err == errIncomplete, err == errRepeated: // the next version is looked at again
 	case errors.As(err, &no):
 		t.refused(no)
+		if no.reason == unreadable { // that can change without a new version
+			delete(t.looked, name)
+		}
 	default:
 		t.records[id] = r
 		u.changes = append(u.changes, change{topic: t.name, id: id, record: r})
