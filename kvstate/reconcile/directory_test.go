@@ -181,7 +181,7 @@ func TestChangesAreHeardWithoutRescan(t *testing.T) {
 }
 
 func TestManyRecordsAreOneUpdate(t *testing.T) {
-	const n = 2000
+	const n = 1000
 	w := newLookedAt(t)
 	w.manyRecords(n)
 	var got []update

@@ -15,16 +15,22 @@ func (c *core) heard(now time.Time, id kvstate.CacheOwnerID, stream uint64, even
 		return
 	}
 	o.talk.streamProblem = nil
-	follows := o.follows()
+	follows, fits := o.follows(), false
 	for _, e := range events {
 		o.talk.newest = max(o.talk.newest, e.EventID)
+		fits = fits || e.EventID <= o.held.cursor+1
 		if (follows || o.waits()) && !o.tail.add(e) {
 			c.out.refused = append(c.out.refused, tailFull) // missing from now on; newest tells
 		}
 	}
-	if follows {
+	switch {
+	case !follows:
+	case fits:
 		c.touch(o)
 		c.drain(o, now)
+	case !o.talk.lost: // behind a gap, and the first to say so
+		c.touch(o)
+		o.talk.lost = true
 	}
 }
 

@@ -224,6 +224,7 @@ func (c *core) recover(o *owner, q question, a *kvstate.AttachmentAdvertisement)
 		}
 	} else {
 		o.tail.clear() // what is there is in the full state
+		o.talk.newest = 0
 	}
 	o.talk.question, o.talk.about = q, engineOf(a)
 	o.talk.recovery = c.call(o, q, request)
