@@ -10,14 +10,7 @@ type holding struct {
 	partial  int              // incomplete blocks at the end of prompts, which nobody shares
 	queue    []*held          // by the time at which they count as computed
 	prefill  int              // prompt work: the sum of prefill over the queue
-	seen     sighting
-}
-
-// sighting is this replica's own load on a target when the target's figures came.
-type sighting struct {
-	at       time.Time // that of the figures
-	requests int
-	blocks   int
+	sight    sight
 }
 
 // held is one prompt in a holding. Guarded by load.mu but for sequence and

@@ -29,8 +29,9 @@ func newLoad() *load {
 // add counts one more live request on t.
 func (l *load) add(t fleet.Target) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.mu.live[t]++
-	l.mu.Unlock()
+	l.raiseLocked(t)
 }
 
 // done takes back what add or choose counted.
@@ -77,10 +78,11 @@ func (l *load) choose(c *choice, now time.Time) (winner int, counted *held) {
 	}
 	best := &c.rows[winner]
 	l.mu.live[best.target]++
-	if !c.prompt.known() {
-		return winner, nil
+	if c.prompt.known() {
+		counted = l.holdingLocked(best.target).take(&c.prompt, best.overlap, now)
 	}
-	return winner, l.holdingLocked(best.target).take(&c.prompt, best.overlap, now)
+	l.raiseLocked(best.target)
+	return winner, counted
 }
 
 // preview is choose without counting or remembering anything.
@@ -121,8 +123,8 @@ func (l *load) standingLocked(row *row, now time.Time) Work {
 		work.Prefill = float64(h.prefill)
 		work.Decode = float64(h.inUse())
 		then.blocks = h.inUse()
-		if h.seen.at.Equal(row.figures.At) {
-			then = h.seen
+		if h.sight.seen.at.Equal(row.figures.At) {
+			then = h.sight.seen
 		}
 	}
 	if row.fresh > 0 {
@@ -130,18 +132,6 @@ func (l *load) standingLocked(row *row, now time.Time) Work {
 		work.Decode += row.fresh * max(0, row.figures.KVUse*float64(row.figures.KVBlocks)-float64(then.blocks))
 	}
 	return work
-}
-
-// sightLocked remembers what of this replica's load was there when a target's
-// newest figures came, and so is in them.
-func (l *load) sightLocked(row *row) {
-	if row.fresh == 0 {
-		return
-	}
-	h := l.holdingLocked(row.target)
-	if !h.seen.at.Equal(row.figures.At) {
-		h.seen = sighting{at: row.figures.At, requests: l.ofRankLocked(row.target), blocks: h.inUse()}
-	}
 }
 
 // ofRankLocked counts what runs on a rank: its own requests and those that were

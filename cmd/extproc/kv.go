@@ -27,6 +27,7 @@ type kvState struct {
 	controller *kvstate.Controller
 	reconciler *reconcile.Reconciler
 	scraper    *discovery.Scraper // nil: workers are not asked for their load
+	router     *routing.Router    // is told when they are asked; set before run
 }
 
 func newKVState(cfg *config.Config, live *fleet.Live, tracing trace.TracerProvider, logger *slog.Logger, metrics prometheus.Registerer) (*kvState, error) {
@@ -44,7 +45,10 @@ func newKVState(cfg *config.Config, live *fleet.Live, tracing trace.TracerProvid
 		return nil, fmt.Errorf("kvstate: %w", err)
 	}
 	if m := cfg.Workers.Metrics; m.Path != "" {
-		kv.scraper = discovery.NewScraper(live, discovery.ScrapeConfig{Path: m.Path, Interval: m.Interval, Logger: logger, Registerer: metrics})
+		kv.scraper = discovery.NewScraper(live, discovery.ScrapeConfig{
+			Path: m.Path, Interval: m.Interval, Logger: logger, Registerer: metrics,
+			Asking: func(id fleet.WorkerID) { kv.router.Asking(id) }, Said: func(id fleet.WorkerID) { kv.router.Said(id) },
+		})
 	}
 	return kv, nil
 }

@@ -111,6 +111,7 @@ func (r *replica) build(cfg *config.Config) error {
 		return err
 	}
 	r.router = routing.NewRouter(r.discovery.Live(), r.sessions, routingConfig(cfg, r.kv, r.registry))
+	r.kv.router = r.router
 	filterConfig := extprocConfig(cfg, r.id, tracing, r.logger, r.registry)
 	filterConfig.ConnectFailed = r.discovery.ConnectFailed
 	if cfg.Replication.Listen != "" {

@@ -28,6 +28,10 @@ const (
 type ScrapeConfig struct {
 	Path     string        // of the worker's metrics, in Prometheus' text format
 	Interval time.Duration // from one reading of a worker to its next
+	// Asking is called when a worker is going to be asked, and Said when its answer
+	// is in Figures or there will be none. Run calls them, so they must be quick.
+	// Nil: nobody wants to know.
+	Asking, Said func(fleet.WorkerID)
 	// Transport makes the requests. Nil means one of its own.
 	Transport http.RoundTripper
 	// Logger is told when a worker's metrics do not tell its load, and when they do
@@ -62,6 +66,13 @@ const causeContent cause = "content"
 func NewScraper(live *fleet.Live, cfg ScrapeConfig) *Scraper {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	nobody := func(fleet.WorkerID) {}
+	if cfg.Asking == nil {
+		cfg.Asking = nobody
+	}
+	if cfg.Said == nil {
+		cfg.Said = nobody
 	}
 	s := &Scraper{cfg: cfg, live: live, failing: make(map[fleet.WorkerID]bool), inFlight: make(map[fleet.WorkerID]bool)}
 	s.mu.ranks = make(map[fleet.WorkerID][]Figures)
@@ -126,6 +137,7 @@ func (s *Scraper) Run(ctx context.Context) error {
 				break
 			}
 			s.inFlight[id] = true
+			s.cfg.Asking(id)
 			w, _ := view.Worker(id) // adopt keeps only workers of the view in due
 			url := "http://" + w.Address + s.cfg.Path
 			running.Go(func() { answers <- scrape(ctx, transport, id, url) })
@@ -142,6 +154,7 @@ func (s *Scraper) Run(ctx context.Context) error {
 		case <-timer.C:
 		case a := <-answers:
 			s.take(view, a)
+			s.cfg.Said(a.id)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -203,6 +204,34 @@ func TestASilentWorkerIsGivenUpAfterASecond(t *testing.T) {
 		synctest.Wait()
 		if n := len(p.asked("10.0.0.1:80")); n < 4 || n > 6 {
 			t.Errorf("asked %d times in 10 s, want about 5: 1 s for an answer, 1 s of pause", n)
+		}
+	})
+}
+
+// Whoever wants to know is told before each reading and, when its figures are
+// there or will not come, after it.
+func TestScraperTellsWhenItAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, live := newPages(), fleet.NewLive(fleet.NewView(activeWorkers(1)))
+		p.takes = 300 * time.Millisecond
+		var s *discovery.Scraper
+		var told []string
+		tell := func(what string) func(fleet.WorkerID) {
+			return func(id fleet.WorkerID) {
+				f, _ := s.Figures(fleet.OnRank(id, 0))
+				told = append(told, fmt.Sprintf("%s %d: %d", what, id, f.Running))
+			}
+		}
+		s = discovery.NewScraper(live, discovery.ScrapeConfig{Path: "/metrics", Interval: time.Second, Transport: p, Asking: tell("asking"), Said: tell("said")})
+		p.set("10.0.0.1:80", 4)
+		ctx, stop := context.WithTimeout(t.Context(), 2900*time.Millisecond)
+		defer stop()
+		if err := s.Run(ctx); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		want := []string{"asking 1: 0", "said 1: 4", "asking 1: 4", "said 1: 4"}
+		if len(told) < len(want) || !slices.Equal(told[:len(want)], want) {
+			t.Errorf("told %q, want %q first", told, want)
 		}
 	})
 }
