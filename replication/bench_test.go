@@ -2,6 +2,7 @@ package replication
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -147,24 +148,34 @@ func exchange(now time.Time, d time.Duration, until func() bool, cores ...*Core)
 }
 
 // BenchmarkRepair is how two replicas of a million bindings find the hundred that
-// differ: what they send beside their digests, and for how long at most the
-// goroutine that also sends bindings is busy. The time is that of 12.5 s of their
-// lives.
+// differ: what they send, digests included, and for how long at most the goroutine
+// that also sends bindings is busy. The time is that of 12.5 s of their lives.
 func BenchmarkRepair(b *testing.B) {
 	for _, sessions := range []int{65_536, 1_000_000} {
 		b.Run(fmt.Sprint("sessions=", sessions), func(b *testing.B) {
+			x, xs := newBenchCore(b, 1, sessions)
+			y, ys := newBenchCore(b, 2, sessions)
+			for i := range sessions {
+				xs.Apply(benchEvent(i))
+				ys.Apply(benchEvent(i))
+			}
+			runtime.GC()
+			now, next := time.Now(), sessions
+			var sent exchanged
 			for b.Loop() {
-				b.StopTimer()
-				x, y := repairPair(b, sessions, 100)
-				b.StartTimer()
-				sent := exchange(time.Now(), 12500*time.Millisecond, func() bool { return false }, x.core, y.core)
-				if x.table.Digest() != y.table.Digest() {
+				for range 100 {
+					xs.Apply(benchEvent(next))
+					next++
+				}
+				sent = exchange(now, 12500*time.Millisecond, func() bool { return false }, x, y)
+				now = now.Add(sent.took)
+				if xs.Digest() != ys.Digest() {
 					b.Fatal("the replicas still differ")
 				}
-				b.ReportMetric(float64(sent.events), "records")
-				b.ReportMetric(float64(sent.bytes), "bytes")
-				b.ReportMetric(float64(sent.longest.Microseconds()), "µs-longest")
 			}
+			b.ReportMetric(float64(sent.events), "records")
+			b.ReportMetric(float64(sent.bytes), "bytes")
+			b.ReportMetric(float64(sent.longest.Microseconds()), "µs-longest")
 		})
 	}
 }
@@ -199,22 +210,4 @@ func BenchmarkJoin(b *testing.B) {
 			}
 		})
 	}
-}
-
-type benchReplica struct {
-	core  *Core
-	table *affinity.Table
-}
-
-func repairPair(b *testing.B, sessions, differing int) (x, y benchReplica) {
-	x.core, x.table = newBenchCore(b, 1, sessions)
-	y.core, y.table = newBenchCore(b, 2, sessions)
-	for i := range sessions {
-		ev := benchEvent(i)
-		x.table.Apply(ev)
-		if i >= differing {
-			y.table.Apply(ev)
-		}
-	}
-	return x, y
 }

@@ -22,6 +22,7 @@ type setup struct {
 	ttl    time.Duration
 	max    int           // sessions; 0: 10,000
 	digest time.Duration // between digests; 0: the default
+	narrow bool          // every bucket counts as large
 	ablate string        // the rule that is not obeyed; see replication.Ablate and affinityRules
 }
 
@@ -124,6 +125,9 @@ func (c *cluster) start(r *replica) {
 	cfg := replication.Config{Sessions: sessions, SenderID: r.sender, WriterID: r.writer, WallNow: wall, DigestEvery: c.digest, PublishV1: c.starts%2 == 0}
 	if !inAffinity {
 		cfg.Ablate(c.ablate)
+	}
+	if c.narrow {
+		cfg.NarrowAll()
 	}
 	if core, err = replication.New(time.Now(), cfg); err != nil {
 		c.tb.Fatal(err)

@@ -65,6 +65,7 @@ type ablation struct {
 	resendAlways  bool // a record is sent as often as it is asked for
 	resendDying   bool // records that are about to expire are sent
 	fullAsksAll   bool // a full replica asks for all that differs
+	narrowAll     bool // every bucket counts as large
 }
 
 func (c *Config) validate() error {

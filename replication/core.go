@@ -42,7 +42,6 @@ type Core struct {
 	refilled   time.Time
 	budget     int // records that may be sent as repair now
 	sequence   uint64
-	wants      int // sent so far
 	subsSent   int // answers with sub-buckets in this second
 
 	peers   peers

@@ -31,5 +31,5 @@ func (c *Config) Ablate(rule string) {
 	}
 }
 
-// Wants returns how many wants the core has sent.
-func (c *Core) Wants() int { return c.wants }
+// NarrowAll has every bucket count as large.
+func (c *Config) NarrowAll() { c.ablate.narrowAll = true }

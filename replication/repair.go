@@ -112,7 +112,7 @@ func (c *Core) ask(now time.Time, p *peer, w *wanted, table *affinity.Table, dif
 	w.small = nil
 	hello := SyncMessage{Type: Hello, To: p.SenderID, Partition: table.Partition()}
 	for _, d := range differs {
-		if table.BucketLen(d.bucket) > narrowFrom {
+		if n := table.BucketLen(d.bucket); n > narrowFrom || n > 0 && c.cfg.ablate.narrowAll {
 			hello.Buckets = append(hello.Buckets, d.bucket)
 		} else {
 			w.small = append(w.small, d)
@@ -230,6 +230,5 @@ func (c *Core) sendWant(m *SyncMessage) {
 			m.Have = binary.BigEndian.AppendUint64(m.Have, sum)
 		}
 	}
-	c.wants++
 	c.sendSync(m)
 }

@@ -96,10 +96,11 @@ type simulation struct {
 }
 
 // newSimulation draws a cluster. Odd seeds have a short life of bindings, every
-// fourth tables that are full at once, every third a plain peer.
+// fourth tables that are full at once, every third a plain peer; every fifth
+// compares sub-buckets before it asks for anything.
 func newSimulation(t *testing.T, seed uint64, ablate string) *simulation {
 	rng := rand.New(rand.NewPCG(seed, 3))
-	su := setup{seed: seed, n: 3 + rng.IntN(5), ttl: 30 * time.Minute, ablate: ablate}
+	su := setup{seed: seed, n: 3 + rng.IntN(5), ttl: 30 * time.Minute, ablate: ablate, narrow: seed%5 == 4}
 	if seed%2 == 1 {
 		su.ttl = 30 * time.Second
 	}
