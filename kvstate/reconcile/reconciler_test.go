@@ -3,6 +3,7 @@ package reconcile
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -188,6 +189,27 @@ func TestReadersBesideChanges(t *testing.T) {
 	}
 	close(stop)
 	readers.Wait()
+}
+
+func TestTwoOwnersOfOneWorkerShow(t *testing.T) {
+	r := run(t, testWorker(1))
+	one := kvstate.Worker{WorkerID: 1}
+	for pub := range uint64(2) {
+		a := newTestAgent(t, testOwner('A'+byte(pub)), 7+pub)
+		r.advertise(kvstate.SourceTopic, 7+pub, a.source())
+		r.attach(a.attach(one))
+		a.emit(true, stored(kvstate.WorkerDomain, kvstate.Device, 1, 2))
+		r.ready(a.owner, one)
+	}
+	for _, o := range r.Owners() {
+		if !o.Shared || o.Resolution != "ready" {
+			t.Errorf("%+v", o)
+		}
+	}
+	if got := r.Problems(); len(got) != 1 || !strings.Contains(got[0], "more than one cache owner is projected: 1") {
+		t.Errorf("problems: %q", got)
+	}
+	r.holds(engineBlocks(one), 2)
 }
 
 // What is still on its way from a worker that is gone leaves nothing behind (B90).

@@ -137,11 +137,14 @@ func better(a, b *owner) bool {
 }
 
 // Problems returns what operators should look at, for the warnings of GET /readyz:
-// lost watches and block sizes that do not fit.
+// lost watches, block sizes that do not fit, and workers with several cache owners.
 func (r *Reconciler) Problems() []string {
+	var all []string
+	if n := r.cfg.Controller.Projection().SharedWorkers(); n > 0 {
+		all = append(all, fmt.Sprintf("kv state: workers to which more than one cache owner is projected: %d", n))
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var all []string
 	for name, w := range r.mu.core.watches {
 		if !w.known {
 			all = append(all, fmt.Sprintf("kv state: the records of %s are uncertain", name))

@@ -7,6 +7,7 @@ import (
 
 	"mooring/internal/fleet"
 	"mooring/kvstate"
+	"mooring/kvstate/index"
 )
 
 const manyOwners = 10_000
@@ -164,6 +165,52 @@ func BenchmarkUnhealthyWorkerAmongMany(b *testing.B) {
 		fx, _ := c.settle(now)
 		for _, v := range fx.verdicts {
 			controller.Update(v.now)
+		}
+	}
+}
+
+// BenchmarkLiveEvents takes live batches of one event with 16 blocks for one of
+// 10,000 ready owners into the index. One operation is one batch.
+func BenchmarkLiveEvents(b *testing.B) {
+	c, controller, now := readyOwners(b, manyOwners)
+	set := index.NewSet(index.Config{})
+	s, a := manyth(5)
+	o := c.owners[s.CacheOwnerID]
+	set.Open(o.held.partition)
+	event := stored(kvstate.WorkerDomain, kvstate.Device, make([]uint64, 16)...)
+	event.WorkerID = a.Worker.WorkerID
+	b.ReportAllocs()
+	for next := uint64(2); b.Loop(); next++ {
+		event.EventID = next
+		event.Store.Blocks = make([]kvstate.Block, 16)
+		for i := range event.Store.Blocks {
+			hash := next%4096*16 + uint64(i)
+			event.Store.Blocks[i] = kvstate.Block{External: hash, Local: hash}
+		}
+		c.heard(now, s.CacheOwnerID, o.talk.stream, []kvstate.RouterEvent{event})
+		fx, _ := c.settle(now)
+		for _, v := range fx.verdicts {
+			controller.Update(v.now)
+		}
+		for _, e := range fx.edits {
+			ix, _ := set.Partition(e.partition)
+			e.perform(ix)
+		}
+	}
+}
+
+// BenchmarkOwners reports on 10,000 owners.
+func BenchmarkOwners(b *testing.B) {
+	c, controller, _ := readyOwners(b, manyOwners)
+	r, err := New(Config{Live: fleet.NewLive(c.view), Index: index.NewSet(index.Config{}), Controller: controller})
+	if err != nil {
+		b.Fatal(err)
+	}
+	r.mu.core = c
+	b.ReportAllocs()
+	for b.Loop() {
+		if len(r.Owners()) != manyOwners {
+			b.Fatal("some are missing")
 		}
 	}
 }
