@@ -33,7 +33,7 @@ func newChoice() *choice { return choices.Get().(*choice) }
 
 // free gives c back. The caller keeps nothing of it but values.
 func (c *choice) free() {
-	*c = choice{rows: c.rows[:0], prompt: prompt{local: c.prompt.local}, matches: c.matches}
+	*c = choice{rows: c.rows[:0], prompt: prompt{local: c.prompt.local, eagle: c.prompt.eagle}, matches: c.matches}
 	choices.Put(c)
 }
 
@@ -136,21 +136,29 @@ func (r *Router) surveyPrompt(ctx context.Context, view *fleet.View, w *wish, c 
 		c.prompt.problem = problemUnasked
 		return residency{}
 	}
-	r.readPrompt(ctx, view, w.partition, w.req, where.blockSize, &c.prompt)
+	r.readPrompt(ctx, view, w, where, &c.prompt)
 	c.blind = !c.prompt.known()
 	return where
 }
 
-// overlay fills in what the candidates hold of the prompt.
+// overlay fills in what the candidates hold of the prompt: by the kind of windows
+// by which that is more.
 func (c *choice) overlay(where residency) {
-	where.index.Match(where.projection, c.prompt.local, &c.matches)
-	for i := range c.rows {
-		row := &c.rows[i]
-		if !row.target.Ranked {
+	for _, local := range [...][]uint64{c.prompt.local, c.prompt.eagle} {
+		if len(local) == 0 {
 			continue
 		}
-		m := c.matches.Of(kvstate.Worker{WorkerID: uint64(row.target.Worker), DPRank: row.target.Rank})
-		row.overlap = Overlap{Device: m.Device, Host: m.HostPinned, Disk: m.Disk, Shared: m.External, Holed: m.Holed}
+		where.index.Match(where.projection, local, &c.matches)
+		for i := range c.rows {
+			row := &c.rows[i]
+			if !row.target.Ranked {
+				continue
+			}
+			m := c.matches.Of(kvstate.Worker{WorkerID: uint64(row.target.Worker), DPRank: row.target.Rank})
+			if m.Blocks() > row.overlap.Blocks() {
+				row.overlap = Overlap{Device: m.Device, Host: m.HostPinned, Disk: m.Disk, Shared: m.External, Holed: m.Holed}
+			}
+		}
 	}
 }
 

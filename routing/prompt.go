@@ -47,8 +47,9 @@ const maxPromptBlocks = 16384
 type prompt struct {
 	tokens   int
 	blocks   int      // the incomplete one at the end included
-	local    []uint64 // hashes of the complete blocks; scratch
-	sequence []uint64 // likewise, each with all before it, and the partition; kept by who counts the request
+	local    []uint64 // hashes of the complete blocks, if the index has plain windows; scratch
+	eagle    []uint64 // the same for Eagle windows
+	sequence []uint64 // of one of these, each with all before it, and the partition; kept by who counts the request
 	source   string   // if it is known
 	problem  string   // if it is not
 }
@@ -60,6 +61,7 @@ type residency struct {
 	index      *index.Index
 	projection *kvstate.Projection
 	blockSize  int
+	windows    index.Windows
 }
 
 // residency returns a partition's KV state. False if it has none: nobody
@@ -74,12 +76,13 @@ func (r *Router) residency(p fleet.Partition) (residency, bool) {
 		return residency{}, false
 	}
 	size := ix.BlockSize()
-	return residency{index: ix, projection: r.cfg.Controller.Projection(), blockSize: size}, size > 0
+	return residency{index: ix, projection: r.cfg.Controller.Projection(), blockSize: size, windows: ix.Windows()}, size > 0
 }
 
-// readPrompt turns a request's prompt into blocks of size tokens. It waits for
+// readPrompt turns a request's prompt into blocks as where has them. It waits for
 // the tokenizer at most, within that one's deadline and ctx.
-func (r *Router) readPrompt(ctx context.Context, view *fleet.View, p fleet.Partition, req *Request, size int, into *prompt) {
+func (r *Router) readPrompt(ctx context.Context, view *fleet.View, w *wish, where residency, into *prompt) {
+	p, req := w.partition, w.req
 	tokens, source, problem := r.tokens(ctx, view, p, req)
 	if problem == "" && len(tokens) == 0 {
 		problem = problemEmptyPrompt
@@ -88,18 +91,33 @@ func (r *Router) readPrompt(ctx context.Context, view *fleet.View, p fleet.Parti
 		into.problem = problem
 		return
 	}
-	into.source, into.tokens, into.blocks = source, len(tokens), (len(tokens)+size-1)/size
-	if into.blocks > maxPromptBlocks {
-		tokens = tokens[:maxPromptBlocks*size]
-	}
+	into.source, into.tokens = source, len(tokens)
 	salt, _ := req.prompt.text(fieldCacheSalt)
-	seed := blockhash.Seed(adapterOf(view, req), salt)
-	into.local = blockhash.Append(into.local[:0], tokens, size, seed)
-	into.sequence = blockhash.Sequence(nil, into.local)
+	into.cut(tokens, where, blockhash.Seed(adapterOf(view, req), salt))
 	// A worker may serve several models, whose blocks are not shared.
 	for i, apart := 0, hashString(p.String()); i < len(into.sequence); i++ {
 		into.sequence[i] ^= apart
 	}
+}
+
+// cut makes tokens into blocks.
+func (p *prompt) cut(tokens []uint32, where residency, seed uint64) {
+	size := where.blockSize
+	if p.blocks = (len(tokens) + size - 1) / size; p.blocks > maxPromptBlocks {
+		tokens = tokens[:maxPromptBlocks*size]
+	}
+	p.local, p.eagle = p.local[:0], p.eagle[:0]
+	if where.windows&index.Plain != 0 {
+		p.local = blockhash.Append(p.local, tokens, size, seed)
+	}
+	if where.windows&index.Eagle != 0 {
+		p.eagle = blockhash.AppendEagle(p.eagle, tokens, size, seed)
+	}
+	one := p.local
+	if len(one) == 0 {
+		one = p.eagle
+	}
+	p.sequence = blockhash.Sequence(nil, one)
 }
 
 // tokens returns the prompt's tokens and where they came from, or what is in the

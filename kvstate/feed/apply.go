@@ -53,6 +53,7 @@ func (f *Feed) event(e *event, now time.Time) {
 	owner := f.owners[domain]
 	switch c.kind {
 	case stored:
+		f.cfg.Index.AddWindows(c.windows)
 		out := f.cfg.Index.Store(owner, c.tier, c.parent, c.hasParent, c.blocks)
 		if out.Conflict+out.Refused > 0 {
 			f.counts[IndexRefused]++

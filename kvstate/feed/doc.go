@@ -30,6 +30,10 @@
 // tag, and is understood, so that salted blocks never pass for unsalted ones.
 // An adapter that is known by number alone (TensorRT-LLM) is not indexed.
 //
+// Speculation. An engine that sends pairs of tokens hashes its blocks with the token
+// after each (Eagle). So does the feed then, and it tells the index, so that prompts
+// are looked up in that way too.
+//
 // An engine is one that binds its publisher; one that is told to connect to a
 // subscriber cannot be followed.
 //

@@ -3,6 +3,7 @@ package feed
 import (
 	"mooring/kvstate"
 	"mooring/kvstate/blockhash"
+	"mooring/kvstate/index"
 )
 
 // maxGroups bounds the attention groups that are remembered.
@@ -17,6 +18,7 @@ type change struct {
 	hasParent bool
 	parent    uint64
 	blocks    []kvstate.Block // stored
+	windows   index.Windows   // of those
 	hashes    []uint64        // removed
 	short     bool            // of a store the last blocks are missing: their tokens were
 }
@@ -159,8 +161,9 @@ func (n *normalizer) store(e *event, size int, c *change) (why Reason, ok bool) 
 		return why, false
 	}
 	ahead := 0
+	c.windows = index.Plain
 	if e.pairs {
-		ahead = 1
+		ahead, c.windows = 1, index.Eagle
 	}
 	complete := max(len(e.tokens)-ahead, 0) / size
 	if complete == 0 || complete > len(e.hashes) {

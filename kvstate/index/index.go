@@ -32,6 +32,7 @@ type Index struct {
 	views     atomic.Pointer[view] // the last projection looked through
 	lane      atomic.Uint32        // the last one that a Matches got
 	blockSize atomic.Int64
+	windows   atomic.Uint32 // a set of Windows
 
 	mu struct {
 		sync.Mutex
