@@ -181,7 +181,7 @@ func TestChangesAreHeardWithoutRescan(t *testing.T) {
 }
 
 func TestManyRecordsAreOneUpdate(t *testing.T) {
-	const n = 1000
+	const n = 300
 	w := newLookedAt(t)
 	w.manyRecords(n)
 	var got []update

@@ -235,19 +235,25 @@ func TestEventsOfAWorkerThatIsGone(t *testing.T) {
 	r.until("the index is dropped", func() bool { _, open := r.set.Partition(testPartition); return !open })
 }
 
-// A thousand workers with feeds come and go (B90); goleak sees what stays.
+// A thousand workers with feeds come and go, a hundred at a time (B90); goleak sees
+// what stays.
 func TestManyFeedsComeAndGo(t *testing.T) {
-	const many = 1000
+	const waves, wave = 10, 100
 	r := run(t)
-	workers := make([]fleet.Worker, many)
-	for i := range workers {
-		workers[i] = testWorker(fleet.WorkerID(i + 1))
-		workers[i].KVEvents = "tcp://127.0.0.1:1" // nobody is there
+	for i := range waves {
+		workers := make([]fleet.Worker, wave)
+		for j := range workers {
+			workers[j] = testWorker(fleet.WorkerID(i*wave + j + 1))
+			workers[j].KVEvents = "tcp://127.0.0.1:1" // nobody is there
+		}
+		r.live.Publish(fleet.NewView(slices.Clone(workers)))
+		r.until("they are known, and those before forgotten", func() bool {
+			_, first := r.Worker(kvstate.Worker{WorkerID: uint64(workers[0].ID)})
+			return r.known() == wave && first != ""
+		})
+		r.live.Publish(fleet.NewView(slices.Clone(workers[:wave/2])))
+		r.until("half are forgotten", func() bool { return r.known() == wave/2 })
 	}
-	r.live.Publish(fleet.NewView(slices.Clone(workers)))
-	r.until("all are known", func() bool { return r.known() == many })
-	r.live.Publish(fleet.NewView(slices.Clone(workers[:many/2])))
-	r.until("half are forgotten", func() bool { return r.known() == many/2 })
 	r.live.Publish(fleet.NewView(nil))
 	r.until("all are forgotten", func() bool {
 		_, open := r.set.Partition(testPartition)
