@@ -104,6 +104,45 @@ func TestKVOwnersOutliveTheirEngines(t *testing.T) {
 	eventually(t, 10*time.Second, "the new engine's blocks are known", func() bool { return s.explain("any", "Astronomy").at(t, agent).Device > 20 })
 }
 
+// TestKVAgentThatDies kills a state agent that has another worker's engine attached,
+// and starts another one for the same KV pool.
+func TestKVAgentThatDies(t *testing.T) {
+	t.Parallel()
+	s := newAgentStack(t, []string{}, nil)
+	agent, engine := s.workers[0], s.workers[1]
+	s.seed(agent.address, "Astronomy")
+	first := s.ready(agent)
+	agent.tell("/debug/agent/detach", "")
+	agent.tell("/debug/agent/attach?worker_id="+s.known(engine).ID, "")
+	s.ready(engine)
+	s.wantHeld(engine, agent.full("device"), agent.full("host"))
+
+	agent.kill()
+	dead := time.Now()
+	eventually(t, 3*time.Second, "the dead agent's owner is not projected", func() bool { return s.owners()[0].Resolution != "ready" })
+	t.Logf("unprojected %v after the kill: %+v", time.Since(dead).Round(10*time.Millisecond), s.owners()[0])
+	if o := s.owners()[0]; o.Reason != "endpoint_unreachable" {
+		t.Errorf("the owner is %+v", o)
+	}
+	if c := s.explain("any", "Astronomy").at(t, engine); c.Host != 0 {
+		t.Errorf("what the dead agent held counts at %+v", c)
+	}
+
+	s.restartWorker(0, s.config.flagsOfEach[0]...)
+	agent = s.workers[0]
+	if again := s.ready(agent); again.Owner != first.Owner {
+		t.Errorf("the owner was %s and is %s", first.Owner, again.Owner)
+	}
+	s.waitState(agent.address, "active")
+	for _, c := range s.explain("any", "Astronomy").Candidates {
+		if c.Device != 0 || c.Host != 0 {
+			t.Errorf("what the dead agent held counts at %+v", c)
+		}
+	}
+	s.seed(agent.address, "Botany")
+	eventually(t, 10*time.Second, "what the new one holds is known", func() bool { return s.explain("any", "Botany").at(t, agent).Device > 20 })
+}
+
 // wantHeld wants a worker to count all blocks of the system prompt as in host
 // memory, and none as in the engine's.
 func (s *stack) wantHeld(w *simWorker, own, host int) {

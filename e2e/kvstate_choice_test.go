@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestKVNewConversationsGoToTheirSystemPrompt holds three conversations, one on
@@ -23,12 +24,12 @@ func TestKVNewConversationsGoToTheirSystemPrompt(t *testing.T) {
 	})
 	t.Run("token ids", func(t *testing.T) {
 		front := s.tokens(s.workers[1], "Botany")
-		asked := s.metric("mooring_tokenizer_calls_total")
+		asked := s.tokenizations()
 		s.wantTrials(t, 100, s.workers[1], func(i int) reply {
 			return s.mustPost("/v1/completions", fmt.Sprint("ids-", i), promptBody(front, i))
 		})
-		if more := s.metric("mooring_tokenizer_calls_total") - asked; more != 0 {
-			t.Errorf("%v calls of a tokenizer for prompts that are token ids", more)
+		if more := s.tokenizations() - asked; more != 0 {
+			t.Errorf("%d calls of a tokenizer for prompts that are token ids", more)
 		}
 	})
 	t.Run("the others", func(t *testing.T) {
@@ -56,9 +57,10 @@ func (s *stack) seedThree() {
 // wantTrials wants more than 95 of 100 new sessions to go to a worker.
 func (s *stack) wantTrials(t *testing.T, n int, w *simWorker, ask func(i int) reply) {
 	t.Helper()
+	s.equalLoad()
 	there := 0
 	for i := range n {
-		s.checkNothingLive() // the load is equal
+		s.checkNothingLive()
 		r := ask(i)
 		if r.header.Get("X-Sim-Worker") == w.address {
 			there++
@@ -71,6 +73,20 @@ func (s *stack) wantTrials(t *testing.T, n int, w *simWorker, ask func(i int) re
 	if there*100 <= 95*n {
 		t.Errorf("%d of %d went to %s, want more than 95 of 100", there, n, w.address)
 	}
+}
+
+// equalLoad waits until a prompt that nobody knows would cost the same everywhere.
+func (s *stack) equalLoad() {
+	s.t.Helper()
+	eventually(s.t, 10*time.Second, "the workers' load is equal", func() bool {
+		e := s.explain("equal", "Nothing known")
+		for _, c := range e.Candidates {
+			if c.Cost == nil || *c.Cost != *e.Candidates[0].Cost {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // promptBody is a completion of token ids: those of front, and 40 of its own.

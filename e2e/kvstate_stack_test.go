@@ -246,14 +246,18 @@ type explainedCandidate struct {
 	Host    int `json:"host_blocks"`
 	Holed   bool
 	Credit  float64
+	Cost    *float64 // nil: the prompt is not known
 }
 
 // explain asks where a new session's chat would go, which changes nothing.
 func (s *stack) explain(session, topic string) explained {
 	s.t.Helper()
-	request, _ := json.Marshal(map[string]any{
-		"headers": map[string]string{"x-session-id": session}, "body": json.RawMessage(chatBody(topic, "Who asks in "+session+"?")),
-	})
+	return s.explainBody(session, chatBody(topic, "Who asks in "+session+"?"))
+}
+
+func (s *stack) explainBody(session string, body []byte) explained {
+	s.t.Helper()
+	request, _ := json.Marshal(map[string]any{"headers": map[string]string{"x-session-id": session}, "body": json.RawMessage(body)})
 	resp, err := http.Post(s.admin+"/v1/explain", "application/json", bytes.NewReader(request))
 	if err != nil {
 		s.t.Fatal(err)
