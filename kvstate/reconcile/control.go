@@ -15,9 +15,9 @@ import (
 
 const (
 	maxStatusBytes   = 64 << 10
-	maxRecoveryBytes = 256 << 20 // some 500,000 blocks
+	maxRecoveryBytes = 512 << 20 // some 800,000 blocks of one event each
 	maxStatusCalls   = 256       // at once
-	maxRecoveries    = 4         // at once
+	maxRecoveries    = 2         // at once, so that they fit into memory
 )
 
 // control asks state agents over HTTP: a query is POSTed as JSON, and the answer

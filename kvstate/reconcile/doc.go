@@ -21,7 +21,7 @@
 //
 // The agent of a record whose control target is {"http": URL} is asked by POST of a
 // query as JSON: for its status every 2 s (5 s time-out, 64 KiB), and for its state
-// (30 s, 256 MiB, four at once) if what is held is not that of its attachment. A
+// (30 s, 512 MiB, two at once) if what is held is not that of its attachment. A
 // failed attempt is repeated after 100 ms, doubling to 5 s. Its live events come
 // from the ZeroMQ PUB socket that its status names in event_endpoint: three frames,
 // the topic kv-state-events-v2, an 8-byte big-endian batch number, and a
