@@ -40,7 +40,7 @@ func startBench(b *testing.B, bodyMode string) *bench {
 	}
 	_, worker := s.start("addr", "worker", "--listen", "127.0.0.1:0", "--model", "sim", "--first-token", "0s", "--per-token", "0s")
 	config := filepath.Join(s.dir, "mooring.yaml")
-	text := fmt.Sprintf("listen: {extproc: 'unix://%s', admin: '127.0.0.1:0'}\nworkers: {static: [{address: %q, models: [sim]}]}\nenvoy: {listener: '127.0.0.1:0', body_mode: %s}\n",
+	text := fmt.Sprintf("listen: {extproc: 'unix://%s', admin: '127.0.0.1:0'}\nreplication: {listen: ''}\nworkers: {static: [{address: %q, models: [sim]}]}\nenvoy: {listener: '127.0.0.1:0', body_mode: %s}\n",
 		filepath.Join(s.dir, "extproc.sock"), worker, bodyMode)
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		b.Fatal(err)
