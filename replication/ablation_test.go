@@ -69,6 +69,7 @@ func TestRulesSaveTraffic(t *testing.T) {
 	}{
 		{"holes trigger", setup{seed: 1, n: 5, ttl: 30 * time.Minute}, 5 * 2 * 15, messagesUnderLoss},
 		{"no have", setup{seed: 1, n: 2, ttl: 30 * time.Minute}, 10, recordsToRepairTen},
+		{"no refused", setup{seed: 1, n: 2, ttl: 30 * time.Minute}, 2, recordsThatAreRefused},
 		{"resend always", setup{seed: 1, n: 5, ttl: 30 * time.Minute}, 20, recordsForFourJoiners},
 		{"resend the dying", setup{seed: 1, n: 2, ttl: 30 * time.Second, digest: 100 * time.Millisecond}, 0, recordsAboutToExpire},
 		{"full asks for all", setup{seed: 1, n: 2, ttl: 30 * time.Minute, max: 20}, 2 * 10, bucketsWantedByTheFull},
@@ -135,6 +136,19 @@ func recordsToRepairTen(t *testing.T, c *cluster) int {
 	if lacks := c.differing(); len(lacks) > 0 {
 		t.Errorf("%d records are still lacking", len(lacks))
 	}
+	return *n
+}
+
+// recordsThatAreRefused: replica 0, whose clock is ahead, has a binding from so far
+// in the future that the other refuses it, for as long as that may be.
+func recordsThatAreRefused(_ *testing.T, c *cluster) int {
+	c.replicas[0].skew = 10 * time.Minute
+	e := plainEvent("s", 1, uint64(time.Now().Add(65*time.Minute).UnixNano()), 9)
+	e.SenderID, e.SenderSeq = 5, 1
+	c.net.Send(time.Now(), -1, 2, []replication.Message{{Topic: replication.TopicV2, Payload: replication.AppendEvent(nil, &e)}})
+	c.run(time.Second)
+	n := c.events()
+	c.run(time.Minute)
 	return *n
 }
 

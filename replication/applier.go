@@ -124,7 +124,7 @@ func (c *Core) isAhead(now time.Time, ev affinity.Event, plain bool) bool {
 	if ev.Sequence <= limit(c.cfg.MaxClockSkew) {
 		return plain && ev.Sequence > limit(c.cfg.MaxClockSkew/2)
 	}
-	if len(c.refused) < maxHeld {
+	if len(c.refused) < maxHeld && !c.cfg.ablate.noRefused {
 		c.refused[ev.Sum()] = now
 	}
 	return true

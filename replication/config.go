@@ -62,6 +62,7 @@ type ablation struct {
 	wallDeadlines bool // deadlines travel, as the sender's wall clock has them
 	holesTrigger  bool // a hole in a sender's numbers asks for digests
 	noHave        bool // what the asker holds is sent all the same
+	noRefused     bool // what the asker refused is sent all the same
 	resendAlways  bool // a record is sent as often as it is asked for
 	resendDying   bool // records that are about to expire are sent
 	fullAsksAll   bool // a full replica asks for all that differs

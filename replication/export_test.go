@@ -20,6 +20,8 @@ func (c *Config) Ablate(rule string) {
 		c.ablate.holesTrigger = true
 	case "no have":
 		c.ablate.noHave = true
+	case "no refused":
+		c.ablate.noRefused = true
 	case "resend always":
 		c.ablate.resendAlways = true
 	case "resend the dying":
