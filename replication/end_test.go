@@ -1,0 +1,73 @@
+package replication_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"mooring/affinity"
+	"mooring/internal/fleet"
+	"mooring/replication"
+)
+
+func TestEndsAndSignsOfLifeOnTheWire(t *testing.T) {
+	for _, want := range []replication.SyncMessage{
+		{Type: replication.Alive, SenderID: 1, SenderSeq: 2, WriterID: 1<<64 - 1},
+		{Type: replication.Alive, SenderID: 1, SenderSeq: 2, WriterID: 3, Digested: true},
+		{Type: replication.StreamEnd, SenderID: 1, SenderSeq: 2, To: 7, End: replication.End{Replica: 7, Lease: 1<<64 - 1, Outcome: affinity.NeverSent, Served: "[fd00::1]:8000", ConnectFailed: true}},
+		{Type: replication.StreamEnd, SenderID: 1, SenderSeq: 2, To: 7, End: replication.End{Replica: 7, Lease: 1}},
+	} {
+		got, err := replication.DecodeSync(replication.AppendSync(nil, &want))
+		if err != nil || got.Type != want.Type || got.WriterID != want.WriterID || got.Digested != want.Digested || got.To != want.To || got.End != want.End {
+			t.Errorf("%+v became %+v, %v", want, got, err)
+		}
+	}
+	long := replication.SyncMessage{Type: replication.StreamEnd, SenderID: 1, To: 7, End: replication.End{Served: strings.Repeat("x", 65)}}
+	if _, err := replication.DecodeSync(replication.AppendSync(nil, &long)); !errors.Is(err, replication.ErrMalformed) {
+		t.Errorf("an address of 65 bytes: %v", err)
+	}
+}
+
+// An end goes to the replica that picked, and to nobody that is not there.
+func TestEndGoesToWhoPicked(t *testing.T) {
+	ended := make(map[uint64][]replication.End)
+	core := func(id uint64) *replication.Core {
+		sessions, err := affinity.NewResolver(fleet.NewLive(viewOf(1)), affinity.Config{WriterID: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := replication.New(time.Now(), replication.Config{
+			Sessions: sessions, SenderID: id, WriterID: id, Ended: func(e replication.End) { ended[id] = append(ended[id], e) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	a, b, c := core(1), core(2), core(3)
+	now := time.Now()
+	tell := func(from *replication.Core, to ...*replication.Core) {
+		for _, m := range from.Flush(now) {
+			for _, other := range to {
+				other.Receive(now, m)
+			}
+		}
+	}
+	e := replication.End{Replica: 2, Lease: 5, Outcome: affinity.Completed}
+	if a.SendEnd(now, e) {
+		t.Error("sent to a replica that was never heard of")
+	}
+	b.Alive()
+	tell(b, a, c)
+	if !a.SendEnd(now, e) {
+		t.Fatal("not sent to a replica that is there")
+	}
+	tell(a, b, c)
+	if len(ended[2]) != 1 || ended[2][0] != e || len(ended[1])+len(ended[3]) > 0 {
+		t.Errorf("ends %v, want one at replica 2", ended)
+	}
+	if a.SendEnd(now.Add(6*time.Second), e) {
+		t.Error("sent to a replica that has been silent for 6 s")
+	}
+}
