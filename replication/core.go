@@ -164,7 +164,12 @@ func (c *Core) receiveSync(now time.Time, raw Message) Disposition {
 	case Hello:
 		if len(m.Buckets) > 0 {
 			c.answerSubs(now, p, &m)
-		} else if now.Sub(c.digestSent) >= helloEvery {
+			break
+		}
+		if p != nil {
+			p.askSoon()
+		}
+		if now.Sub(c.digestSent) >= helloEvery {
 			c.nextDigest = now
 		}
 	case DigestOf:

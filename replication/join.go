@@ -140,6 +140,14 @@ func (p *peer) hasMore() bool {
 	return false
 }
 
+// askSoon lets the next digest of the peer be answered by a want: the peer has
+// said hello, so it has just connected, and has not heard the last one.
+func (p *peer) askSoon() {
+	for _, w := range p.wants {
+		w.at = time.Time{}
+	}
+}
+
 // mayAnswer reports whether an answer of the peer at the other end is to come.
 func (c *Core) mayAnswer(now time.Time, l Link) bool {
 	if l.Since.IsZero() {

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"mooring/replication"
 )
 
 // Digests of replicas that bind all the time never are equal: something is always
@@ -42,6 +44,48 @@ func TestJoinIsNotKeptByWhatIsOnItsWay(t *testing.T) {
 			}
 		}
 		t.Error("not ready after 8 s")
+	})
+}
+
+// The want that a peer did not hear, since it was not connected yet, is said again
+// when the peer says hello, and not only after seconds.
+func TestHelloIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, setup{seed: 1, n: 2, ttl: 30 * time.Minute})
+		if _, err := c.open(c.replicas[0], "s", 1); err != nil {
+			t.Fatal(err)
+		}
+		a, b := c.replicas[0].core, c.replicas[1].core
+		time.Sleep(time.Minute) // b is ready: nobody was there
+		b.Tick(time.Now())
+		b.Flush(time.Now())
+		tell := func() (wants int) { // what a has to say, and how often b asks then
+			now := time.Now()
+			a.Tick(now)
+			for _, m := range a.Flush(now) {
+				if m.Topic == replication.TopicSync {
+					b.Receive(now, m)
+				}
+			}
+			for range 100 {
+				b.Tick(now)
+			}
+			for _, m := range b.Flush(now) {
+				if s, err := replication.DecodeSync(m.Payload); err == nil && s.Type == replication.Want {
+					wants++
+				}
+			}
+			return wants
+		}
+		a.Connected(time.Now())
+		if n := tell(); n != 1 {
+			t.Fatalf("%d wants for a digest that differs, want 1", n)
+		}
+		time.Sleep(time.Second)
+		a.Connected(time.Now()) // now it would hear
+		if n := tell(); n != 1 {
+			t.Errorf("%d wants after a hello, want 1", n)
+		}
 	})
 }
 

@@ -29,6 +29,8 @@ func (z *ZMQ) dial(endpoint string) *link {
 	socket, err := zmqsock.NewSubscriber(zmqsock.SubscriberConfig{
 		Endpoint: endpoint, Topics: []string{TopicV2, TopicV1, TopicSync},
 		QueueMessages: meshQueue, QueueBytes: meshQueueBytes, MaxMessage: maxReceived,
+		// A replica that starts waits for its peers to come back.
+		MaxBackoff: 250 * time.Millisecond,
 		// Mooring says each second that it is there. Other publishers may be silent
 		// for as long as they like.
 		IdleTimeout: silence, IdleTopic: TopicSync,
