@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"crypto/tls"
 	"fmt"
 	"os"
@@ -19,7 +20,7 @@ func (c *Config) CheckFiles() error {
 	refuse("listen.tls.cert_file", c.Listen.TLS.unusable())
 	refuse("listen.tls.client_ca_file", unreadable(c.Listen.TLS.ClientCAFile))
 	refuse("workers.file", unreadable(c.Workers.File))
-	refuse("replication.key_file", unreadable(c.Replication.KeyFile))
+	refuse("replication.key_file", c.Replication.badKey())
 	if c.Envoy.Attachment == AttachOverrideHost {
 		refuse("envoy.endpoints_file", directory(c.Envoy.EndpointsFile))
 	}
@@ -33,6 +34,28 @@ func (t TLS) unusable() error {
 	}
 	if _, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile); err != nil {
 		return fmt.Errorf("certificate and key cannot be used: %w", err)
+	}
+	return nil
+}
+
+// minMeshKey is how long a mesh key must be, in bytes, white space around it left
+// out. See replication.MinKey.
+const minMeshKey = 16
+
+// badKey says why the key of the mesh cannot be used.
+func (r Replication) badKey() error {
+	if r.KeyFile == "" {
+		return nil
+	}
+	if err := unreadable(r.KeyFile); err != nil {
+		return err
+	}
+	key, err := readFile(r.KeyFile)
+	if err != nil {
+		return fmt.Errorf("cannot be read: %w", err)
+	}
+	if n := len(bytes.TrimSpace(key)); n < minMeshKey {
+		return fmt.Errorf("%s holds %d bytes; a key has at least %d, as from: head -c 32 /dev/urandom | base64", r.KeyFile, n, minMeshKey)
 	}
 	return nil
 }

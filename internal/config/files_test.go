@@ -18,7 +18,11 @@ workers:
   file: workers.yaml
 envoy:
   endpoints_file: .
+replication: {key_file: short.key}
 `), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "short.key"), []byte("  fifteen bytes..\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c, err := config.Load(path)
@@ -35,6 +39,7 @@ envoy:
 		"mooring.yaml:2: listen.tls.client_ca_file: cannot be read: stat ca.pem",
 		"mooring.yaml:4: workers.file: cannot be read: stat workers.yaml",
 		"mooring.yaml:6: envoy.endpoints_file: ",
+		"mooring.yaml:7: replication.key_file: short.key holds 15 bytes; a key has at least 16",
 	}
 	if len(lines) != len(want) {
 		t.Fatalf("got\n%s\nwant %d lines", err, len(want))
@@ -48,7 +53,7 @@ envoy:
 
 func TestFilesThatAreThereAreFine(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"mooring.yaml": "workers: {file: workers.yaml}", "workers.yaml": ""} {
+	for name, text := range map[string]string{"mooring.yaml": "workers: {file: workers.yaml}\nreplication: {key_file: mesh.key}", "workers.yaml": "", "mesh.key": "sixteen bytes...."} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -158,32 +158,6 @@ func (r *reader) checkRankPorts(item *yaml.Node, at, endpoint string, ranks uint
 	}
 }
 
-// clashes reports every worker whose address or id an earlier one has.
-func clashes(workers []WorkerSpec) Problems {
-	var problems Problems
-	byAddress := make(map[string]*WorkerSpec, len(workers))
-	byID := make(map[fleet.WorkerID]*WorkerSpec, len(workers))
-	for i := range workers {
-		w := &workers[i]
-		// Names differ in case and in a final dot without differing in meaning.
-		address := strings.ToLower(strings.Replace(w.Address, ".:", ":", 1))
-		if first, taken := byAddress[address]; taken {
-			problems = append(problems, w.problem(fmt.Sprintf(
-				"worker %s is listed already at %s; list each address once", w.Address, first.Source)))
-			continue
-		}
-		byAddress[address] = w
-		if first, taken := byID[w.WorkerID()]; taken {
-			problems = append(problems, w.problem(fmt.Sprintf(
-				"worker %s has the id %s of worker %s at %s; give each its own, or leave ids out",
-				w.Address, w.WorkerID(), first.Address, first.Source)))
-			continue
-		}
-		byID[w.WorkerID()] = w
-	}
-	return problems
-}
-
 // problem places text where the worker is listed.
 func (w *WorkerSpec) problem(text string) Problem {
 	i := strings.LastIndexByte(w.Source, ':')
