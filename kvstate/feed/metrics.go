@@ -61,6 +61,12 @@ type series struct {
 
 var kindNames = [ignored]string{unknown: "unknown", stored: "stored", removed: "removed", cleared: "cleared"}
 
+// How a replay ended.
+const (
+	replayComplete = "complete"
+	replayCut      = "cut"
+)
+
 type feedLabels struct {
 	worker string
 	rank   uint32
@@ -90,7 +96,7 @@ func (m *Metrics) of(worker string, rank uint32) *series {
 	s := &series{
 		batches: m.batches.WithLabelValues(worker, r), gaps: m.gaps.WithLabelValues(worker, r),
 		missing: m.missing.WithLabelValues(worker, r), restarts: m.restarts.WithLabelValues(worker, r),
-		replayed: m.replays.WithLabelValues(worker, r, "complete"), cut: m.replays.WithLabelValues(worker, r, "cut"),
+		replayed: m.replays.WithLabelValues(worker, r, replayComplete), cut: m.replays.WithLabelValues(worker, r, replayCut),
 		connected: m.connected.WithLabelValues(worker, r), holed: m.holed.WithLabelValues(worker, r),
 		wrongBlockSize: m.wrongBlockSize.WithLabelValues(worker, r),
 	}
@@ -105,12 +111,18 @@ func (m *Metrics) of(worker string, rank uint32) *series {
 
 // forget removes one feed's series.
 func (m *Metrics) forget(worker string, rank uint32) {
-	labels := prometheus.Labels{"worker": worker, "dp_rank": strconv.FormatUint(uint64(rank), 10)}
-	for _, c := range []*prometheus.CounterVec{m.batches, m.events, m.gaps, m.missing, m.restarts, m.replays} {
-		c.DeletePartialMatch(labels)
+	r := strconv.FormatUint(uint64(rank), 10)
+	for _, c := range []*prometheus.CounterVec{m.batches, m.gaps, m.missing, m.restarts} {
+		c.DeleteLabelValues(worker, r)
+	}
+	for k := stored; k < ignored; k++ {
+		m.events.DeleteLabelValues(worker, r, kindNames[k])
+	}
+	for _, outcome := range []string{replayComplete, replayCut} {
+		m.replays.DeleteLabelValues(worker, r, outcome)
 	}
 	for _, g := range []*prometheus.GaugeVec{m.connected, m.holed, m.wrongBlockSize} {
-		g.DeletePartialMatch(labels)
+		g.DeleteLabelValues(worker, r)
 	}
 }
 
