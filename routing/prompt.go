@@ -27,7 +27,7 @@ const (
 	problemUnreadable  = "unreadable"    // the body is no JSON object, or is encoded in a way not known here
 	problemAmbiguous   = "ambiguous"     // a field of the prompt is there twice
 	problemNoPrompt    = "no_prompt"     // the body has no prompt in a form known here
-	problemNoTokenizer = "no_tokenizer"  // text, and nobody may be asked
+	problemNoTokenizer = "no_tokenizer"  // no token ids, and nobody may be asked for them
 	problemTokenizer   = "tokenizer_"    // and the outcome
 	problemTooLong     = "too_long"      // text that takes longer to tokenize than anybody waits
 	problemEmptyPrompt = "empty_prompt"  // there are no tokens in it
@@ -150,20 +150,25 @@ func (r *Router) tokens(ctx context.Context, view *fleet.View, p fleet.Partition
 
 // askTokenizer has the prompt's text turned into tokens.
 func (r *Router) askTokenizer(ctx context.Context, view *fleet.View, p fleet.Partition, req *Request) (tokens []uint32, source, problem string) {
-	fields, ok := req.prompt.tokenizable()
 	switch {
-	case !ok:
-		return nil, "", problemNoPrompt
 	case r.cfg.Tokenizer == nil:
 		return nil, "", problemNoTokenizer
-	case req.prompt.size(fields) > maxTokenized:
+	case req.prompt.size() > maxTokenized:
 		return nil, "", problemTooLong
+	}
+	chat, ok := req.prompt.asChat()
+	if !ok {
+		return nil, "", problemNoPrompt
+	}
+	fields, ok := chat.tokenizable()
+	if !ok {
+		return nil, "", problemNoPrompt
 	}
 	model := req.modelName()
 	if q, known := view.PartitionOf(p.Group, model); !known || q != p {
 		model = p.Model
 	}
-	body := req.prompt.tokenizeRequest(model, fields)
+	body := chat.tokenizeRequest(model, fields)
 	tokens, outcome := r.cfg.Tokenizer.Tokens(ctx, r.tokenizers(view, p, req.Session), p.String(), body)
 	if outcome != tokenizer.OK && outcome != tokenizer.Cached {
 		return nil, "", problemTokenizer + outcome.String()
@@ -181,13 +186,10 @@ var (
 )
 
 // tokenizable returns the fields of which /tokenize makes the prompt that the
-// worker will see. False where it would be another one: Anthropic's messages keep
-// the system prompt outside, and OpenAI's responses have an input.
+// worker will see, of a chat or a completion. False if f is neither.
 func (f *promptFields) tokenizable() ([]promptField, bool) {
 	messages, text := f.values[fieldMessages], f.values[fieldPrompt]
 	switch {
-	case f.has(fieldSystem):
-		return nil, false
 	case messages != nil:
 		return chatFields, messages.Kind() == '['
 	default:
@@ -195,10 +197,10 @@ func (f *promptFields) tokenizable() ([]promptField, bool) {
 	}
 }
 
-// size returns how long the fields are, with their names.
-func (f *promptFields) size(fields []promptField) (n int) {
-	for _, field := range fields {
-		n += len(promptFieldNames[field]) + len(f.values[field]) + len(`,"":`)
+// size returns how long the fields are in sum.
+func (f *promptFields) size() (n int) {
+	for _, value := range f.values {
+		n += len(value)
 	}
 	return n
 }
@@ -207,7 +209,7 @@ func (f *promptFields) size(fields []promptField) (n int) {
 //
 //	{"model":"m","messages":[{"role":"user","content":"hi"}],"add_generation_prompt":true}
 func (f *promptFields) tokenizeRequest(model string, fields []promptField) []byte {
-	b := append(make([]byte, 0, 2*len(model)+64+f.size(fields)), `{"model":`...)
+	b := append(make([]byte, 0, 2*len(model)+256+f.size()), `{"model":`...)
 	b, _ = jsontext.AppendQuote(b, model) // an error says that it is not UTF-8; what is written is
 	for _, field := range fields {
 		value := f.values[field]

@@ -15,7 +15,10 @@ type promptField uint8
 const (
 	fieldPrompt promptField = iota
 	fieldMessages
-	fieldSystem // Anthropic's: not part of the messages
+	fieldSystem             // Anthropic's: not part of the messages
+	fieldInput              // of OpenAI's responses, and of embeddings
+	fieldInstructions       // of OpenAI's responses
+	fieldPreviousResponseID // likewise: what it goes on from is kept elsewhere
 	fieldTools
 	fieldAddGenerationPrompt
 	fieldContinueFinalMessage
@@ -29,7 +32,7 @@ const (
 )
 
 var promptFieldNames = [promptFieldCount]string{
-	"prompt", "messages", "system", "tools", "add_generation_prompt", "continue_final_message", "add_special_tokens",
+	"prompt", "messages", "system", "input", "instructions", "previous_response_id", "tools", "add_generation_prompt", "continue_final_message", "add_special_tokens",
 	"chat_template", "chat_template_kwargs", "mm_processor_kwargs", "cache_salt", "nvext",
 }
 

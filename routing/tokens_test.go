@@ -64,11 +64,15 @@ func TestTextIsTokenizedOnceForANewSession(t *testing.T) {
 	if len(a.bodies) != 2 || a.bodies[1] != `{"model":"m","prompt":"hi"}` {
 		t.Errorf("asked for %q, want one more, the completion", a.bodies)
 	}
-	k.opens(`{"system":"be brief","messages":[{"role":"user","content":"hi"}]}`)
+	k.opens(`{"system":"be brief","messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}],"tools":[{"name":"ls","input_schema":{"type":"object"}}]}`)
+	if want := `{"model":"m","messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"ls","parameters":{"type":"object"}}}],"add_generation_prompt":true}`; len(a.bodies) != 3 || a.bodies[2] != want {
+		t.Errorf("asked for %q, want one more, %q", a.bodies, want)
+	}
+	k.opens(`{"system":"be brief","messages":[{"role":"user","content":[{"type":"image","source":{}}]}]}`)
 	k.opens(`{"messages":"hi"}`)
 	k.opens(`{"prompt":"` + strings.Repeat("x", 2<<20) + `"}`)
-	if len(a.bodies) != 2 {
-		t.Errorf("asked for %q, which is not what the worker will see", a.bodies[2:])
+	if len(a.bodies) != 3 {
+		t.Errorf("asked for %q, which is not what the worker will see", a.bodies[3:])
 	}
 }
 
