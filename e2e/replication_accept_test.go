@@ -177,7 +177,7 @@ func TestReplicationKeepsSessionsThroughFaults(t *testing.T) {
 	if long() {
 		rounds = 5
 	}
-	o := &ordeal{meshStack: newMesh(t, meshOptions{replication: "sync_timeout: 20s"}), client: http1()}
+	o := &ordeal{meshStack: newMesh(t, meshOptions{}), client: http1()}
 	o.gateways = o.startMeshEnvoy()
 	for i := range o.ready {
 		eventually(t, 20*time.Second, "envoy serves", o.serves(i))

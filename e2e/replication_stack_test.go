@@ -119,6 +119,11 @@ func (m *meshStack) configure(i int) (path string) {
 	for _, p := range m.options.peers {
 		peers = append(peers, strconv.Quote(p))
 	}
+	replication := m.options.replication
+	if !strings.Contains(replication, "sync_timeout") {
+		// On a machine that is busy with other tests no time makes a replica ready.
+		replication += "\nsync_timeout: 20s"
+	}
 	name := fmt.Sprintf("replica%d.yaml", i)
 	m.write(name, fmt.Sprintf(`
 listen: {extproc: "unix://%s", admin: "127.0.0.1:0"}
@@ -132,7 +137,7 @@ replication:
   peers: [%s]
   digest_interval: 1s
 %s
-%s`, m.socket(i), i, m.replicas[i].mesh, strings.Join(peers, ", "), indent(m.options.replication), m.options.yaml))
+%s`, m.socket(i), i, m.replicas[i].mesh, strings.Join(peers, ", "), indent(replication), m.options.yaml))
 	return filepath.Join(m.dir, name)
 }
 
