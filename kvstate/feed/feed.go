@@ -37,6 +37,7 @@ type Feed struct {
 	connection uint64
 	topic      []byte    // of this connection; nil: none came yet
 	warned     time.Time // when something was last logged as a warning
+	apart      time.Time // when the connection was lost, or Run began
 	agent      agent
 	replies    chan reply
 	replays    sync.WaitGroup
@@ -111,6 +112,7 @@ func (f *Feed) follow(ctx context.Context, messages <-chan zmqsock.Message) {
 		f.agent.Connected = false
 		f.publish()
 	}()
+	f.apart = time.Now()
 	f.gauge()
 	for ctx.Err() == nil {
 		select {
@@ -138,12 +140,13 @@ type link struct {
 		sync.Mutex
 		connected  bool
 		connection uint64
+		err        error // why it is not connected
 	}
 }
 
 func (l *link) notify(e zmqsock.Event) {
 	l.mu.Lock()
-	l.mu.connected, l.mu.connection = e.Connected, e.Connection
+	l.mu.connected, l.mu.connection, l.mu.err = e.Connected, e.Connection, e.Err
 	l.mu.Unlock()
 	select {
 	case l.changed <- struct{}{}:
@@ -151,22 +154,29 @@ func (l *link) notify(e zmqsock.Event) {
 	}
 }
 
-func (l *link) now() (connected bool, connection uint64) {
+func (l *link) now() (connected bool, connection uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.mu.connected, l.mu.connection
+	return l.mu.connected, l.mu.connection, l.mu.err
 }
 
+// outOfReach is how long an engine cannot be reached until that is a warning.
+const outOfReach = 5 * time.Second
+
 func (f *Feed) linkChanged(ctx context.Context) {
-	connected, connection := f.link.now()
+	connected, connection, err := f.link.now()
 	if connection > f.connection {
 		f.newConnection(ctx, connection)
 	}
 	if !connected && f.agent.Connected {
-		f.agent.Connected = false
+		f.agent.Connected, f.apart = false, time.Now()
 		f.cfg.Logger.Info("kv event feed lost")
 		f.stopReplay()
 		f.do(ctx, f.seq.lost())
+	}
+	if !connected && err != nil && f.agent.LinkError == "" && time.Since(f.apart) >= outOfReach {
+		f.agent.LinkError = err.Error()
+		f.cfg.Logger.Warn("no kv events: the engine's publisher cannot be reached", "endpoint", f.cfg.Endpoint, "error", err)
 	}
 }
 
@@ -175,7 +185,7 @@ func (f *Feed) newConnection(ctx context.Context, connection uint64) {
 	if f.agent.Generation == 0 {
 		f.attach()
 	}
-	f.agent.Connected = true
+	f.agent.Connected, f.agent.LinkError = true, ""
 	f.cfg.Logger.Info("kv event feed connected", "endpoint", f.cfg.Endpoint)
 	f.do(ctx, f.seq.connected())
 }

@@ -2,6 +2,7 @@ package feed
 
 import (
 	"errors"
+	"fmt"
 
 	"mooring/kvstate"
 )
@@ -42,6 +43,9 @@ type Details struct {
 	// BlockSizeError says what block sizes do not fit; "": they do. No block of
 	// the engine gets into the index meanwhile.
 	BlockSizeError string
+	// LinkError says why the engine's publisher has been out of reach for some
+	// seconds; "": it has not.
+	LinkError string
 	// ClearsOften: the engine cleared its cache ten times and more within the
 	// second of its last clear.
 	ClearsOften bool
@@ -72,12 +76,12 @@ type agent struct {
 type visible struct {
 	state               State
 	holed, often        bool
-	blockSize           string
+	blockSize, link     string
 	generation, barrier uint64
 }
 
 func (a *agent) visible() visible {
-	return visible{a.State, a.Holed, a.ClearsOften, a.BlockSizeError, a.Generation, a.Barrier}
+	return visible{a.State, a.Holed, a.ClearsOften, a.BlockSizeError, a.LinkError, a.Generation, a.Barrier}
 }
 
 // publish shows the state to others, and tells them if it changed.
@@ -158,6 +162,9 @@ func (f *Feed) Attachment() (kvstate.AttachmentAdvertisement, bool) {
 // Status answers a status query. It fails with ErrDisconnected.
 func (f *Feed) Status() (kvstate.AgentStatus, error) {
 	a := f.shown()
+	if a.LinkError != "" {
+		return kvstate.AgentStatus{}, fmt.Errorf("%w: %s", ErrDisconnected, a.LinkError)
+	}
 	if !a.Connected {
 		return kvstate.AgentStatus{}, ErrDisconnected
 	}

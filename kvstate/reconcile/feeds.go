@@ -119,7 +119,7 @@ func (r *Reconciler) runFeed(feeding, ctx context.Context, spec feedSpec, publis
 	defer running.Wait()
 	running.Go(func() { _ = f.Run(feeding) }) // its only error is that feeding ended
 	for {
-		t := testimonyOf(f)
+		t := testimonyOf(f, &spec)
 		r.send(feeding, func(c *core) { c.feedSays(spec.owner, t) })
 		select {
 		case <-changed:
@@ -146,7 +146,7 @@ func (r *Reconciler) newFeed(spec feedSpec, publisher uint64, changed func()) (*
 }
 
 // testimonyOf asks a feed for all that is known of its owner.
-func testimonyOf(f *feed.Feed) testimony {
+func testimonyOf(f *feed.Feed, spec *feedSpec) testimony {
 	details, source := f.Details(), f.Source()
 	t := testimony{source: &source, holed: details.Holed}
 	if a, ok := f.Attachment(); ok {
@@ -159,9 +159,11 @@ func testimonyOf(f *feed.Feed) testimony {
 	if err == nil {
 		t.status = &status
 	}
-	t.problem = err
 	if details.BlockSizeError != "" {
-		t.problem = fmt.Errorf("%w: %s", errBlockSize, details.BlockSizeError)
+		err = fmt.Errorf("%w: %s", errBlockSize, details.BlockSizeError)
+	}
+	if err != nil {
+		t.problem = fmt.Errorf("worker %s, rank %d, events at %s + rank: %w", spec.name, spec.worker.DPRank, spec.endpoint, err)
 	}
 	return t
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mooring/kvstate"
+	"mooring/kvstate/feed"
 )
 
 // OwnerReport is one cache owner for operators, as GET /v1/projection has it.
@@ -136,8 +137,13 @@ func better(a, b *owner) bool {
 	return cmp.Or(cmp.Compare(b.resolution.State, a.resolution.State), cmp.Compare(a.key.String(), b.key.String())) < 0
 }
 
+// unreachableAfter is how long an engine's events may be out of reach before that
+// is a problem: engines restart.
+const unreachableAfter = 5 * time.Second
+
 // Problems returns what operators should look at, for the warnings of GET /readyz:
-// lost watches, block sizes that do not fit, and workers with several cache owners.
+// lost watches, engines whose events are out of reach, block sizes that do not fit,
+// and workers with several cache owners. Of many alike some are named.
 func (r *Reconciler) Problems() []string {
 	var all []string
 	if n := r.cfg.Controller.Projection().SharedWorkers(); n > 0 {
@@ -150,14 +156,24 @@ func (r *Reconciler) Problems() []string {
 			all = append(all, fmt.Sprintf("kv state: the records of %s are uncertain", name))
 		}
 	}
+	var owners []string
 	for _, o := range r.mu.core.owners {
-		if err := o.why(); errors.Is(err, errBlockSize) {
-			all = append(all, fmt.Sprintf("kv state: cache owner %s: %v", o.key, err))
+		err := o.why()
+		if apart := errors.Is(err, feed.ErrDisconnected) && time.Since(o.since) >= unreachableAfter; apart || errors.Is(err, errBlockSize) {
+			owners = append(owners, fmt.Sprintf("kv state: cache owner %s: %v", o.key, err))
 		}
 	}
+	slices.Sort(owners)
+	if more := len(owners) - maxProblems; more > 0 {
+		owners = append(owners[:maxProblems], fmt.Sprintf("kv state: %d more cache owners have problems", more))
+	}
+	all = append(all, owners...)
 	slices.Sort(all)
 	return all
 }
+
+// maxProblems bounds the owners that Problems names.
+const maxProblems = 20
 
 // tally is what the gauges show.
 type tally struct {
