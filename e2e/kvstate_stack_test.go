@@ -233,6 +233,7 @@ type explained struct {
 	Rank                           *uint32 `json:"dp_rank"`
 	Prompt                         struct {
 		Source, Problem string
+		Tokens          int
 		Blocks          int
 	}
 	Candidates []explainedCandidate
