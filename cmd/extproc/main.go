@@ -61,7 +61,7 @@ func rootCommand() *cobra.Command {
 		Long: `Mooring is an Envoy external-processing (ext_proc) filter for fleets of LLM workers.
 It answers one question inside Envoy's deadline: which worker. A request that carries
 a session id goes to the worker that session is moored to; a new session goes to the
-worker with the most room.
+worker with the least to do for it.
 
   extproc demo                          see it work, with nothing configured
   extproc check --config mooring.yaml   validate a configuration

@@ -13,6 +13,11 @@ func (r *replica) readiness() admin.Readiness {
 	default:
 		state.Reasons = append(state.Reasons, "starting: the workers' first probes are not through")
 	}
+	select {
+	case <-r.kv.reconciler.Settled():
+	default:
+		state.Reasons = append(state.Reasons, "starting: what the workers hold in KV cache is not known yet; it is waited for 5 s at most")
+	}
 	if r.mesh != nil {
 		state.Replication = r.mesh.state()
 		state.Warnings = append(state.Warnings, r.mesh.warnings()...)

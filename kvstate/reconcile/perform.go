@@ -59,8 +59,16 @@ func (r *Reconciler) publish(vs []verdict) {
 		if v.now.State == v.before.State && v.now.Reason == v.before.Reason && v.now.Worker == v.before.Worker {
 			continue
 		}
-		r.cfg.Logger.Info("cache owner resolved", "owner", v.now.Owner.Key().String(), "resolution", v.now.State.String(),
-			"reason", v.now.Reason.String(), "worker", v.now.Worker.String(), "before", v.before.State.String(), "problem", v.problem)
+		args := []any{"owner", v.now.Owner.Key().String(), "resolution", v.now.State.String(), "before", v.before.State.String()}
+		if v.now.State == kvstate.Ready {
+			args = append(args, "worker", v.now.Worker.String())
+		} else {
+			args = append(args, "reason", v.now.Reason.String())
+		}
+		if v.problem != nil {
+			args = append(args, "problem", v.problem.Error())
+		}
+		r.cfg.Logger.Info("cache owner resolved", args...)
 	}
 }
 
