@@ -65,6 +65,19 @@ func TestANewSessionsBodyIsWaitedForAndABoundOnesIsNot(t *testing.T) {
 		}
 		next.reset()
 		<-next.result
+
+		loose := r.open()
+		if answers := loose.ask(firstMessage(filterv3.ProcessingMode_FULL_DUPLEX_STREAMED, false)); len(answers) != 0 {
+			t.Fatalf("no session: answered before the body: %v", answers)
+		}
+		answers = loose.ask(requestBodyMessage([]byte(twoBlocksBody), true))
+		if loose.reset(); len(answers) != 2 || !strings.Contains(answers[0].String(), "10.0.0.2:8000") {
+			t.Errorf("no session: picked by %v, want worker 2", answers)
+		}
+		<-loose.result
+		if text := out.String(); !strings.Contains(text, "reason=no_session") {
+			t.Errorf("request line %s, want no_session", text)
+		}
 	})
 }
 

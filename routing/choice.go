@@ -44,7 +44,8 @@ type wish struct {
 	target    fleet.Target // named by the client: that is no choice, limits do not hold
 	group     string       // any partition of it
 	partition fleet.Partition
-	byPrompt  bool // whether the prompt is worth knowing
+	byPrompt  bool   // whether the prompt is worth knowing
+	key       string // what ties break by: see tieKey
 }
 
 func (w *wish) candidates(view *fleet.View) []fleet.Target {
@@ -72,13 +73,13 @@ type picked struct {
 // choose picks one of the candidates that the gateway allows and counts the
 // request on it.
 func (r *Router) choose(ctx context.Context, w wish) (picked, error) {
+	w.key = r.tieKey(w.req)
 	c := newChoice()
 	defer c.free()
 	view, err := r.survey(ctx, &w, c)
 	if err != nil {
 		return picked{}, err
 	}
-	c.seed = hashString(r.tieKey(w.req))
 	winner, held := r.load.choose(c, time.Now())
 	if winner < 0 {
 		return picked{}, overloaded()
@@ -114,7 +115,7 @@ func (r *Router) survey(ctx context.Context, w *wish, c *choice) (*fleet.View, e
 	if len(c.rows) == 0 {
 		return nil, &Error{Kind: Unavailable, Reason: Subset, Message: "no worker of the gateway's subset can take this request"}
 	}
-	c.weights, c.temperature = &r.cfg.Weights, r.cfg.Temperature
+	c.seed, c.weights, c.temperature = hashString(w.key), &r.cfg.Weights, r.cfg.Temperature
 	if w.target.IsZero() {
 		c.limits = &r.cfg.Limits
 	}

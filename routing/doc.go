@@ -8,7 +8,7 @@
 // # Choice
 //
 // A session that is bound goes where it is bound, and costs neither a body nor a
-// tokenizer. For a new one, where the partition has KV state, the prompt is made
+// tokenizer. For all others, where the partition has KV state, the prompt is made
 // into blocks: from token ids in the body, or by a tokenizer. Each candidate then
 // has a cost (Weights): what it must compute beyond what it holds, and what it has
 // to do already, as far as this replica put it there or the worker says so
@@ -21,7 +21,7 @@
 //
 // # Waiting
 //
-// Route waits for the tokenizer, at most its deadline and for new sessions only,
+// Route waits for the tokenizer, at most its deadline and never for a bound session,
 // and where the session table does: for another request that is choosing for the
 // same session, and for a gone worker's return where the configuration says so;
 // always within the caller's context. A Router is safe for concurrent use.

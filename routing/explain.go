@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -106,6 +107,13 @@ func (r *Router) explainSession(view *fleet.View, e *Explanation, req *Request) 
 
 // explainChoice weighs the candidates, and says who wins if nobody is bound.
 func (r *Router) explainChoice(ctx context.Context, e *Explanation, w wish, bound fleet.Target) *Explanation {
+	whose := "session"
+	if w.req.Session == "" {
+		whose = "request"
+	}
+	if w.key = cmp.Or(w.req.Session, w.req.ID); w.key == "" { // the number that the next such request gets
+		w.key = strconv.FormatUint(r.unnamed.Load()+1, 10)
+	}
 	c := newChoice()
 	defer c.free()
 	view, err := r.survey(ctx, &w, c)
@@ -115,14 +123,6 @@ func (r *Router) explainChoice(ctx context.Context, e *Explanation, w wish, boun
 	if view == nil {
 		view = r.live.View()
 	}
-	key := w.req.Session
-	if key == "" {
-		key = w.req.ID
-	}
-	if key == "" { // the number that the next such request gets
-		key = strconv.FormatUint(r.unnamed.Load()+1, 10)
-	}
-	c.seed = hashString(key)
 	winner := r.load.preview(c, time.Now())
 	if c.blind && e.Reason == New {
 		e.Reason = NoTokens
@@ -139,7 +139,7 @@ func (r *Router) explainChoice(ctx context.Context, e *Explanation, w wish, boun
 	case !w.target.IsZero():
 		e.settle(view, c.rows[winner].target, "the request names it")
 	default:
-		e.settle(view, c.rows[winner].target, c.why(winner))
+		e.settle(view, c.rows[winner].target, c.why(winner, whose))
 	}
 	return e
 }
@@ -172,8 +172,8 @@ func (e *Explanation) describe(view *fleet.View, c *choice) {
 	}
 }
 
-// why says in a sentence why a row wins.
-func (c *choice) why(winner int) string {
+// why says in a sentence why a row wins. Ties break by the hash of whose.
+func (c *choice) why(winner int, whose string) string {
 	best, others, tied := &c.rows[winner], 0, 0
 	limit := tieLimit(c.rows)
 	for i := range c.rows {
@@ -190,14 +190,14 @@ func (c *choice) why(winner int) string {
 	case others == 0:
 		return "it is the only one that can take the request"
 	case !c.prompt.known() && tied > 0:
-		return fmt.Sprintf("by load alone, it and %d more have the fewest requests, %.4g, and the hash of the session prefers it", tied, best.work.Requests)
+		return fmt.Sprintf("by load alone, it and %d more have the fewest requests, %.4g, and the hash of the %s prefers it", tied, best.work.Requests, whose)
 	case !c.prompt.known():
 		return fmt.Sprintf("by load alone, it has the fewest requests, %.4g", best.work.Requests)
 	case c.temperature > 0:
 		least, _ := costRange(c.rows)
-		return fmt.Sprintf("its cost is %.4g and the least is %.4g; at temperature %g the hash of the session prefers it", best.cost.Total, least, c.temperature)
+		return fmt.Sprintf("its cost is %.4g and the least is %.4g; at temperature %g the hash of the %s prefers it", best.cost.Total, least, c.temperature, whose)
 	case tied > 0:
-		return fmt.Sprintf("its cost, %.4g, and %d more are as good as the least, and the hash of the session prefers it", best.cost.Total, tied)
+		return fmt.Sprintf("its cost, %.4g, and %d more are as good as the least, and the hash of the %s prefers it", best.cost.Total, tied, whose)
 	default:
 		return fmt.Sprintf("its cost, %.4g, is the least of %d", best.cost.Total, others+1)
 	}

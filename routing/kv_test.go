@@ -280,7 +280,7 @@ func TestPromptsAreCounted(t *testing.T) {
 		}
 	}
 	want := map[string]float64{
-		"mooring_prompts_total prompt": 1, "mooring_prompts_total tokenizer_failed": 1, "mooring_prompts_total no_prompt": 1,
+		"mooring_prompts_total prompt": 1, "mooring_prompts_total tokenizer_failed": 1, "mooring_prompts_total no_prompt": 2,
 		"mooring_prompt_blocks_total true": 2, "mooring_prompt_blocks_total false": 2,
 	}
 	if !maps.Equal(got, want) {
@@ -308,7 +308,9 @@ func TestWhoWantsABody(t *testing.T) {
 	}{
 		"new session":          {headers{"x-session-id": "new"}, true},
 		"bound session":        {headers{"x-session-id": "bound"}, false},
-		"no session":           {headers{}, false},
+		"no session":           {headers{}, true},
+		"no session, a worker": {headers{"x-dynamo-worker-instance-id": "1"}, false},
+		"no session, unknown":  {headers{"x-model": "?"}, false},
 		"named worker":         {headers{"x-session-id": "new", "x-dynamo-worker-instance-id": "1"}, false},
 		"unknown group":        {headers{"x-session-id": "new", "x-routing-group": "g"}, false},
 		"unknown model":        {headers{"x-session-id": "new", "x-model": "?"}, false},
@@ -329,8 +331,10 @@ func TestWhoWantsABody(t *testing.T) {
 	}
 	// Another model beside it, without KV state.
 	k.live.Publish(fleet.NewView([]fleet.Worker{worker(1, "m"), worker(2, "n")}))
-	if wants(headers{"x-session-id": "new", "x-model": "n"}) {
-		t.Error("no KV state: the body is wanted")
+	for _, h := range []headers{{"x-session-id": "new", "x-model": "n"}, {"x-model": "n"}} {
+		if wants(h) {
+			t.Errorf("%v: no KV state: the body is wanted", h)
+		}
 	}
 }
 

@@ -21,10 +21,10 @@ const tokenizerFailed = "tokenizer_failed"
 func newMetrics(registerer prometheus.Registerer) *metrics {
 	factory := promauto.With(registerer)
 	prompts := factory.NewCounterVec(prometheus.CounterOpts{
-		Name: "mooring_prompts_total", Help: "New sessions' prompts where KV state is known, by where their tokens came from or why there are none.",
+		Name: "mooring_prompts_total", Help: "Prompts that a choice was made for where KV state is known, by where their tokens came from or why there are none.",
 	}, []string{"tokens"})
 	blocks := factory.NewCounterVec(prometheus.CounterOpts{
-		Name: "mooring_prompt_blocks_total", Help: "Blocks of new sessions' prompts, by whether the chosen worker was known to hold them.",
+		Name: "mooring_prompt_blocks_total", Help: "Blocks of prompts that a choice was made for, by whether the chosen worker was known to hold them.",
 	}, []string{"held"})
 	m := &metrics{prompts: make(map[string]prometheus.Counter), overlap: blocks.WithLabelValues("true"), rest: blocks.WithLabelValues("false")}
 	for _, name := range []string{

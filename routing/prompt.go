@@ -83,7 +83,7 @@ func (r *Router) residency(p fleet.Partition) (residency, bool) {
 // the tokenizer at most, within that one's deadline and ctx.
 func (r *Router) readPrompt(ctx context.Context, view *fleet.View, w *wish, where residency, into *prompt) {
 	p, req := w.partition, w.req
-	tokens, source, problem := r.tokens(ctx, view, p, req)
+	tokens, source, problem := r.tokens(ctx, view, w)
 	if problem == "" && len(tokens) == 0 {
 		problem = problemEmptyPrompt
 	}
@@ -122,10 +122,10 @@ func (p *prompt) cut(tokens []uint32, where residency, seed uint64) {
 
 // tokens returns the prompt's tokens and where they came from, or what is in the
 // way. Without a problem there may still be none.
-func (r *Router) tokens(ctx context.Context, view *fleet.View, p fleet.Partition, req *Request) (tokens []uint32, source, problem string) {
-	f := req.prompt
+func (r *Router) tokens(ctx context.Context, view *fleet.View, w *wish) (tokens []uint32, source, problem string) {
+	f := w.req.prompt
 	switch {
-	case req.unreadable != nil:
+	case w.req.unreadable != nil:
 		return nil, "", problemUnreadable
 	case f == nil:
 		return nil, "", problemNoBody
@@ -145,11 +145,12 @@ func (r *Router) tokens(ctx context.Context, view *fleet.View, p fleet.Partition
 			return tokens, sourceTokenData, ""
 		}
 	}
-	return r.askTokenizer(ctx, view, p, req)
+	return r.askTokenizer(ctx, view, w)
 }
 
 // askTokenizer has the prompt's text turned into tokens.
-func (r *Router) askTokenizer(ctx context.Context, view *fleet.View, p fleet.Partition, req *Request) (tokens []uint32, source, problem string) {
+func (r *Router) askTokenizer(ctx context.Context, view *fleet.View, w *wish) (tokens []uint32, source, problem string) {
+	p, req := w.partition, w.req
 	switch {
 	case r.cfg.Tokenizer == nil:
 		return nil, "", problemNoTokenizer
@@ -169,7 +170,7 @@ func (r *Router) askTokenizer(ctx context.Context, view *fleet.View, p fleet.Par
 		model = p.Model
 	}
 	body := chat.tokenizeRequest(model, fields)
-	tokens, outcome := r.cfg.Tokenizer.Tokens(ctx, r.tokenizers(view, p, req.Session), p.String(), body)
+	tokens, outcome := r.cfg.Tokenizer.Tokens(ctx, r.tokenizers(view, p, w.key), p.String(), body)
 	if outcome != tokenizer.OK && outcome != tokenizer.Cached {
 		return nil, "", problemTokenizer + outcome.String()
 	}
@@ -226,9 +227,9 @@ func (f *promptFields) tokenizeRequest(model string, fields []promptField) []byt
 }
 
 // tokenizers yields whom to ask: who is configured, or else the live workers of
-// the partition, beginning with another one for each session.
-func (r *Router) tokenizers(view *fleet.View, p fleet.Partition, session string) iter.Seq[string] {
-	members, first := view.Members(p), hashString(session)
+// the partition, beginning with another one for each key.
+func (r *Router) tokenizers(view *fleet.View, p fleet.Partition, key string) iter.Seq[string] {
+	members, first := view.Members(p), hashString(key)
 	return func(yield func(string) bool) {
 		if r.cfg.TokenizerURL != "" {
 			yield(r.cfg.TokenizerURL)

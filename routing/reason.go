@@ -15,7 +15,8 @@ const (
 	Rebound
 	// Explicit: the client named the worker.
 	Explicit
-	// NoSession: the request names no session and went to any worker.
+	// NoSession: the request names no session and was bound to nothing. It was
+	// chosen for by its prompt, if that was known, and else by load.
 	NoSession
 	// NoModel: the request names no model where its group serves several; it
 	// went to any worker of the group, unpinned.

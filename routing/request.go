@@ -87,20 +87,20 @@ func (r *Router) NeedsBody(req *Request) bool {
 }
 
 // WantsBody reports whether the body would make a better choice, where NeedsBody
-// says that none is needed: the request opens a session in a partition whose KV
-// state is known, and goes to where most of its prompt is. A request whose session
-// is bound, one without a session, and one that names its worker want none. Who
-// cannot get the body routes without it.
+// says that none is needed: the request opens a session, or has none, in a partition
+// whose KV state is known, and goes to where most of its prompt is. A request whose
+// session is bound and one that names its worker want none. Who cannot get the body
+// routes without it.
 func (r *Router) WantsBody(req *Request) bool {
-	if r.cfg.Index == nil || req.Session == "" || !req.Explicit.IsZero() {
+	if r.cfg.Index == nil || !req.Explicit.IsZero() {
 		return false
 	}
 	p, known, err := r.partition(r.live.View(), req)
 	if err != nil || !known {
 		return false
 	}
-	if _, ok := r.residency(p); !ok {
-		return false
+	if _, ok := r.residency(p); !ok || req.Session == "" {
+		return ok
 	}
 	table, ok := r.sessions.Table(p)
 	if !ok {
@@ -124,7 +124,7 @@ func (r *Router) ReadBody(req *Request, contentEncoding string, body []byte) err
 		return nil
 	}
 	var prompt *promptFields
-	if r.cfg.Index != nil && req.Session != "" {
+	if r.cfg.Index != nil {
 		prompt = new(promptFields)
 	}
 	fields, err := readBody(plain, prompt)

@@ -217,12 +217,10 @@ func (r *Router) withoutSession(ctx context.Context, req *Request, p fleet.Parti
 	return r.unpinned(ctx, w, reason)
 }
 
-// looseWish is what a request wants that will not be bound. Its prompt counts
-// only if it has a session that could not be kept: others are not worth a body
-// and a tokenizer each.
+// looseWish is what a request wants that will not be bound.
 func looseWish(view *fleet.View, p fleet.Partition, req *Request, reason Reason) (wish, Reason, error) {
 	if req.Explicit.IsZero() {
-		return wish{req: req, partition: p, byPrompt: req.Session != ""}, reason, nil
+		return wish{req: req, partition: p, byPrompt: true}, reason, nil
 	}
 	if !view.IsSchedulable(p, req.Explicit) {
 		return wish{}, reason, unavailable("the worker that the request names is not available")
