@@ -2,6 +2,7 @@ package extproc
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -65,19 +66,23 @@ func TestANewSessionsBodyIsWaitedForAndABoundOnesIsNot(t *testing.T) {
 		}
 		next.reset()
 		<-next.result
+	})
+}
 
-		loose := r.open()
-		if answers := loose.ask(firstMessage(filterv3.ProcessingMode_FULL_DUPLEX_STREAMED, false)); len(answers) != 0 {
-			t.Fatalf("no session: answered before the body: %v", answers)
+func TestTheBodyOfARequestWithoutSessionIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.withKVState()
+		p := r.open()
+		if answers := p.ask(firstMessage(filterv3.ProcessingMode_FULL_DUPLEX_STREAMED, false)); len(answers) != 0 {
+			t.Fatalf("answered before the body: %v", answers)
 		}
-		answers = loose.ask(requestBodyMessage([]byte(twoBlocksBody), true))
-		if loose.reset(); len(answers) != 2 || !strings.Contains(answers[0].String(), "10.0.0.2:8000") {
-			t.Errorf("no session: picked by %v, want worker 2", answers)
+		answers := p.ask(requestBodyMessage([]byte(twoBlocksBody), true))
+		if text := fmt.Sprint(answers); len(answers) != 2 || !strings.Contains(text, "10.0.0.2:8000") || !strings.Contains(text, "no_session") {
+			t.Errorf("picked by %v, want worker 2 for no_session", answers)
 		}
-		<-loose.result
-		if text := out.String(); !strings.Contains(text, "reason=no_session") {
-			t.Errorf("request line %s, want no_session", text)
-		}
+		p.reset()
+		<-p.result
 	})
 }
 
