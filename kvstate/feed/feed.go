@@ -174,6 +174,9 @@ func (f *Feed) linkChanged(ctx context.Context) {
 		f.stopReplay()
 		f.do(ctx, f.seq.lost())
 	}
+	if !connected && err != nil {
+		f.agent.Settled = true
+	}
 	if !connected && err != nil && f.agent.LinkError == "" && time.Since(f.apart) >= outOfReach {
 		f.agent.LinkError = err.Error()
 		f.cfg.Logger.Warn("no kv events: the engine's publisher cannot be reached", "endpoint", f.cfg.Endpoint, "error", err)

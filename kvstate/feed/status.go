@@ -46,6 +46,9 @@ type Details struct {
 	// LinkError says why the engine's publisher has been out of reach for some
 	// seconds; "": it has not.
 	LinkError string
+	// Settled: what was missed before the first connection is there, or will not
+	// be soon, because connecting or the replay failed. It stays.
+	Settled bool
 	// ClearsOften: the engine cleared its cache ten times and more within the
 	// second of its last clear.
 	ClearsOften bool
@@ -76,12 +79,13 @@ type agent struct {
 type visible struct {
 	state               State
 	holed, often        bool
+	settled             bool
 	blockSize, link     string
 	generation, barrier uint64
 }
 
 func (a *agent) visible() visible {
-	return visible{a.State, a.Holed, a.ClearsOften, a.BlockSizeError, a.LinkError, a.Generation, a.Barrier}
+	return visible{a.State, a.Holed, a.ClearsOften, a.Settled, a.BlockSizeError, a.LinkError, a.Generation, a.Barrier}
 }
 
 // publish shows the state to others, and tells them if it changed.
@@ -95,6 +99,7 @@ func (f *Feed) publish() {
 	default:
 		f.agent.State = Following
 	}
+	f.agent.Settled = f.agent.Settled || f.connection > 0 && !f.seq.repairing
 	f.agent.Holed = doubtful || f.lost[kvstate.WorkerDomain] || f.lost[kvstate.CacheOwnerDomain] || f.agent.Generation == 0
 	f.counts[MalformedReplay] = f.misshapen.Load()
 	for r, n := range f.counts {

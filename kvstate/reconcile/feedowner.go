@@ -13,6 +13,7 @@ type testimony struct {
 	status     *kvstate.AgentStatus
 	receipt    *kvstate.RecoveryReceipt
 	holed      bool
+	opening    bool // what the engine holds may be known in a moment
 	problem    error
 }
 
@@ -34,7 +35,7 @@ func (c *core) feedStarts(id kvstate.CacheOwnerID, w kvstate.Worker, p fleet.Par
 		c.edit(filler, edit{clearWorker: true})
 	}
 	c.fillers[w] = o
-	o.fed = true
+	o.fed, o.opening = true, true
 	c.hold(o, held{any: true, partition: p, engine: true, worker: w})
 	c.touch(o)
 	return true
@@ -54,7 +55,7 @@ func (c *core) feedSays(id kvstate.CacheOwnerID, t testimony) {
 		o.attachments[recordKey{configuration, 0}] = *t.attachment
 		c.name(o, t.attachment.Worker, +1)
 	}
-	o.status, o.receipt, o.holed, o.problem = t.status, t.receipt, t.holed, t.problem
+	o.status, o.receipt, o.holed, o.opening, o.problem = t.status, t.receipt, t.holed, t.opening, t.problem
 	c.touch(o)
 }
 
@@ -65,7 +66,7 @@ func (c *core) dropTestimony(o *owner) {
 		delete(o.attachments, key)
 		c.name(o, a.Worker, -1)
 	}
-	o.status, o.receipt, o.holed, o.problem = nil, nil, false, nil
+	o.status, o.receipt, o.holed, o.opening, o.problem = nil, nil, false, false, nil
 }
 
 // feedStops withdraws a feed's owner. The feed may write until feedEnded.

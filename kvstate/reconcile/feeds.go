@@ -148,7 +148,7 @@ func (r *Reconciler) newFeed(spec feedSpec, publisher uint64, changed func()) (*
 // testimonyOf asks a feed for all that is known of its owner.
 func testimonyOf(f *feed.Feed, spec *feedSpec) testimony {
 	details, source := f.Details(), f.Source()
-	t := testimony{source: &source, holed: details.Holed}
+	t := testimony{source: &source, holed: details.Holed, opening: !details.Settled}
 	if a, ok := f.Attachment(); ok {
 		t.attachment = &a
 	}

@@ -26,6 +26,7 @@ type owner struct {
 	problem    error              // what is wrong with the agent or its state, for people; nil: nothing
 
 	leaving bool  // the feed stops
+	opening bool  // the feed has just begun, and is not through with what it missed before
 	fed     bool  // a feed in this process writes its blocks and pushes status and receipt
 	agent   agent // whom its state comes from, unless fed
 	held    held

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"mooring/internal/fleet"
 	"mooring/internal/simworker"
@@ -93,6 +94,30 @@ func (r *running) finds(what string, w kvstate.Worker, want func(index.Match) bo
 
 func nothing(m index.Match) bool { return m.Blocks() == 0 }
 func all(m index.Match) bool     { return m.Blocks() == 4 }
+
+// The start is over when what the engines of configured workers held before is
+// there, or cannot be had.
+func TestStartWaitsForWhatEnginesHold(t *testing.T) {
+	s := simulate(t, simworker.Config{Events: simworker.KVEvents{
+		Endpoint: "tcp://127.0.0.1:0", Replay: "tcp://127.0.0.1:0", ReplayDelay: 200 * time.Millisecond,
+	}})
+	s.complete()
+	w, dead := testWorker(1), testWorker(2)
+	w.KVEvents, w.KVReplay, w.BlockSize = s.at.KVEvents, s.at.KVReplay, 4
+	dead.KVEvents = "tcp://127.0.0.1:1"
+	one := kvstate.Worker{WorkerID: 1}
+	run(t, w, dead).finds("the prompt on worker 1", one, all) // so it can be replayed
+
+	began := time.Now()
+	r := run(t, w, dead)
+	<-r.Settled()
+	if got := r.matched(one); !all(got) {
+		t.Errorf("when the start is over the prompt is found as %+v", got)
+	}
+	if took := time.Since(began); took >= settleLimit {
+		t.Errorf("the start took %v", took)
+	}
+}
 
 // A configured worker is fed from its engine's events; it is not projected while it
 // is not live, and nothing of it is left when it is listed no more.

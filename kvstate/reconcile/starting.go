@@ -34,16 +34,13 @@ func (s *starting) over(c *core) bool {
 	return true
 }
 
-// undecided reports whether o may well be ready in a moment.
+// undecided reports whether o may well be ready in a moment, with all that its
+// engine holds.
 func (o *owner) undecided() bool {
 	switch t := &o.talk; {
-	case o.resolution.State == kvstate.Ready:
-		return false
-	case o.fed && len(o.sources) == 0:
-		return o.problem == nil // else there can be no feed
 	case o.fed:
-		return o.status == nil // not connected yet
-	case o.why() != nil:
+		return o.opening
+	case o.resolution.State == kvstate.Ready, o.why() != nil:
 		return false
 	default:
 		return t.status != 0 || t.recovery != 0 || t.restoring != 0 || t.confirm != nil
