@@ -2,6 +2,7 @@ package routing
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -16,6 +17,8 @@ import (
 type choice struct {
 	rows   []row
 	prompt prompt
+	now    time.Time
+	told   bool   // some of the candidates gave figures that still count
 	blind  bool   // the prompt would matter, and is not known
 	seed   uint64 // hash of what the choice is made for
 
@@ -80,7 +83,7 @@ func (r *Router) choose(ctx context.Context, w wish) (picked, error) {
 	if err != nil {
 		return picked{}, err
 	}
-	winner, held := r.load.choose(c, time.Now())
+	winner, held := r.load.choose(c)
 	if winner < 0 {
 		return picked{}, overloaded()
 	}
@@ -107,12 +110,7 @@ func (r *Router) survey(ctx context.Context, w *wish, c *choice) (*fleet.View, e
 			return nil, noCandidates()
 		}
 	}
-	for _, t := range candidates {
-		if allowed(view, w.req, t) {
-			c.rows = append(c.rows, row{target: t})
-		}
-	}
-	if len(c.rows) == 0 {
+	if c.line(view, w.req, candidates); len(c.rows) == 0 {
 		return nil, &Error{Kind: Unavailable, Reason: Subset, Message: "no worker of the gateway's subset can take this request"}
 	}
 	c.seed, c.weights, c.temperature = hashString(w.key), &r.cfg.Weights, r.cfg.Temperature
@@ -124,6 +122,20 @@ func (r *Router) survey(ctx context.Context, w *wish, c *choice) (*fleet.View, e
 		c.overlay(where)
 	}
 	return view, nil
+}
+
+// line makes a row of each candidate that the gateway allows.
+func (c *choice) line(view *fleet.View, req *Request, candidates []fleet.Target) {
+	c.rows = slices.Grow(c.rows[:0], len(candidates))[:len(candidates)]
+	clear(c.rows) // by far cheaper than to copy an empty row to each
+	n := 0
+	for _, t := range candidates {
+		if allowed(view, req, t) {
+			c.rows[n].target = t
+			n++
+		}
+	}
+	c.rows = c.rows[:n]
 }
 
 // surveyPrompt reads the prompt if it matters, and returns what it is looked up in.
@@ -163,16 +175,17 @@ func (c *choice) overlay(where residency) {
 	}
 }
 
-// askFigures fills in what the candidates said of their load.
+// askFigures fills in what the candidates said of their load, and when that counts.
 func (r *Router) askFigures(c *choice) {
+	c.now = time.Now()
 	if r.cfg.Figures == nil {
 		return
 	}
-	now := time.Now()
 	for i := range c.rows {
 		row := &c.rows[i]
 		if f, ok := r.cfg.Figures(row.target); ok {
-			row.figures, row.fresh = f, freshness(now.Sub(f.At))
+			row.figures, row.fresh = f, freshness(c.now.Sub(f.At))
+			c.told = c.told || row.fresh > 0
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"time"
 
 	"mooring/internal/fleet"
 )
@@ -123,7 +122,7 @@ func (r *Router) explainChoice(ctx context.Context, e *Explanation, w wish, boun
 	if view == nil {
 		view = r.live.View()
 	}
-	winner := r.load.preview(c, time.Now())
+	winner := r.load.preview(c)
 	if c.blind && e.Reason == New {
 		e.Reason = NoTokens
 	}

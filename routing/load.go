@@ -15,6 +15,7 @@ type load struct {
 	mu struct {
 		sync.Mutex
 		live map[fleet.Target]int      // > 0; absent at zero, so it is bounded by live requests
+		bare int                       // of those, the ones without a rank
 		work map[fleet.Target]*holding // of targets that were chosen for a prompt, or that gave figures
 	}
 }
@@ -30,7 +31,7 @@ func newLoad() *load {
 func (l *load) add(t fleet.Target) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mu.live[t]++
+	l.countLocked(t, 1)
 	l.raiseLocked(t)
 }
 
@@ -38,13 +39,23 @@ func (l *load) add(t fleet.Target) {
 func (l *load) done(t fleet.Target, held *held) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.mu.live[t]--; l.mu.live[t] <= 0 {
-		delete(l.mu.live, t)
-	}
+	l.countLocked(t, -1)
 	if held != nil {
 		if h := l.mu.work[t]; h != nil {
 			h.drop(held)
 		}
+	}
+}
+
+// countLocked counts n more live requests on t.
+func (l *load) countLocked(t fleet.Target, n int) {
+	if !t.Ranked {
+		l.mu.bare += n
+	}
+	if n += l.mu.live[t]; n > 0 {
+		l.mu.live[t] = n
+	} else {
+		delete(l.mu.live, t)
 	}
 }
 
@@ -67,37 +78,39 @@ func (l *load) of(t fleet.Target) int {
 // choose weighs the rows, picks one and counts a live request with this prompt
 // on it, in one step. It returns the winner's index, or -1 if all are full, and
 // what done needs.
-func (l *load) choose(c *choice, now time.Time) (winner int, counted *held) {
+func (l *load) choose(c *choice) (winner int, counted *held) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i := range c.rows {
-		l.sightLocked(&c.rows[i])
+	if c.told {
+		for i := range c.rows {
+			l.sightLocked(&c.rows[i])
+		}
 	}
-	if winner = l.weighLocked(c, now); winner < 0 {
+	if winner = l.weighLocked(c); winner < 0 {
 		return winner, nil
 	}
 	best := &c.rows[winner]
-	l.mu.live[best.target]++
+	l.countLocked(best.target, 1)
 	if c.prompt.known() {
-		counted = l.holdingLocked(best.target).take(&c.prompt, best.overlap, now)
+		counted = l.holdingLocked(best.target).take(&c.prompt, best.overlap, c.now)
 	}
 	l.raiseLocked(best.target)
 	return winner, counted
 }
 
 // preview is choose without counting or remembering anything.
-func (l *load) preview(c *choice, now time.Time) (winner int) {
+func (l *load) preview(c *choice) (winner int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.weighLocked(c, now)
+	return l.weighLocked(c)
 }
 
 // weighLocked fills in the rows' work and cost and picks one.
-func (l *load) weighLocked(c *choice, now time.Time) int {
+func (l *load) weighLocked(c *choice) int {
 	idlest := math.Inf(1)
 	for i := range c.rows {
 		row := &c.rows[i]
-		row.work = l.standingLocked(row, now)
+		row.work = l.standingLocked(row, c.now)
 		row.full = c.limits != nil && c.limits.exceeded(row.work, row.figures, row.fresh)
 		idlest = min(idlest, row.work.Prefill)
 	}
@@ -137,7 +150,11 @@ func (l *load) standingLocked(row *row, now time.Time) Work {
 // ofRankLocked counts what runs on a rank: its own requests and those that were
 // sent to its worker without naming a rank, any of which may run here.
 func (l *load) ofRankLocked(t fleet.Target) int {
-	return l.mu.live[t] + l.mu.live[fleet.WorkerOnly(t.Worker)]
+	n := l.mu.live[t]
+	if l.mu.bare > 0 {
+		n += l.mu.live[fleet.WorkerOnly(t.Worker)]
+	}
+	return n
 }
 
 // maxHoldings is from how many targets on those that hold nothing are forgotten.

@@ -24,16 +24,16 @@ func promptOf(partial bool, sequence ...uint64) prompt {
 // onlyTarget counts a prompt on one target, as if nobody else were there.
 func onlyTarget(l *load, t fleet.Target, p prompt, overlap int, now time.Time) *held {
 	w := DefaultWeights()
-	c := &choice{rows: []row{{target: t, overlap: Overlap{Device: overlap}}}, prompt: p, weights: &w}
-	_, held := l.choose(c, now)
+	c := &choice{rows: []row{{target: t, overlap: Overlap{Device: overlap}}}, prompt: p, weights: &w, now: now}
+	_, held := l.choose(c)
 	return held
 }
 
 // workOf returns what a target would have to do with one more prompt.
 func workOf(l *load, t fleet.Target, p prompt, f Figures, fresh float64, now time.Time) Work {
 	w := DefaultWeights()
-	c := &choice{rows: []row{{target: t, figures: f, fresh: fresh}}, prompt: p, weights: &w}
-	l.preview(c, now)
+	c := &choice{rows: []row{{target: t, figures: f, fresh: fresh}}, prompt: p, weights: &w, now: now}
+	l.preview(c)
 	return c.rows[0].work
 }
 
@@ -155,7 +155,7 @@ func TestFiguresAddWhatOthersDo(t *testing.T) {
 
 func onlyTargetWith(l *load, t fleet.Target, p prompt, f Figures) *held {
 	w := DefaultWeights()
-	_, held := l.choose(&choice{rows: []row{{target: t, figures: f, fresh: 1}}, prompt: p, weights: &w}, began)
+	_, held := l.choose(&choice{rows: []row{{target: t, figures: f, fresh: 1}}, prompt: p, weights: &w, now: began, told: true})
 	return held
 }
 
@@ -215,11 +215,11 @@ func TestChoicesAtOnceSpread(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range workers * each {
 		wg.Go(func() {
-			c := &choice{prompt: promptOf(false, uint64(1000+i)), weights: &w, seed: uint64(i) * 0x9e3779b97f4a7c15}
+			c := &choice{prompt: promptOf(false, uint64(1000+i)), weights: &w, seed: uint64(i) * 0x9e3779b97f4a7c15, now: began}
 			for id := range workers {
 				c.rows = append(c.rows, row{target: fleet.OnRank(fleet.WorkerID(id+1), 0)})
 			}
-			l.choose(c, began)
+			l.choose(c)
 		})
 	}
 	wg.Wait()

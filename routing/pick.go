@@ -38,14 +38,14 @@ func pick(rows []row, seed uint64, known bool, temperature float64) int {
 }
 
 func pickIdlest(rows []row, seed uint64) int {
-	best := -1
+	best, score := -1, uint64(0)
 	for i := range rows {
-		switch {
-		case rows[i].full:
-		case best < 0, rows[i].work.Requests < rows[best].work.Requests:
-			best = i
-		case rows[i].work.Requests == rows[best].work.Requests && compareTies(seed, rows[i].target, rows[best].target) < 0:
-			best = i
+		if rows[i].full || best >= 0 && rows[i].work.Requests > rows[best].work.Requests {
+			continue
+		}
+		mine := tieScore(seed, rows[i].target)
+		if best < 0 || rows[i].work.Requests < rows[best].work.Requests || winsTie(mine, rows[i].target, score, rows[best].target) {
+			best, score = i, mine
 		}
 	}
 	return best
@@ -70,13 +70,13 @@ func tieLimit(rows []row) float64 {
 
 func pickCheapest(rows []row, seed uint64) int {
 	limit := tieLimit(rows)
-	best := -1
+	best, score := -1, uint64(0)
 	for i := range rows {
 		if rows[i].full || rows[i].cost.Total > limit {
 			continue
 		}
-		if best < 0 || compareTies(seed, rows[i].target, rows[best].target) < 0 {
-			best = i
+		if mine := tieScore(seed, rows[i].target); best < 0 || winsTie(mine, rows[i].target, score, rows[best].target) {
+			best, score = i, mine
 		}
 	}
 	return best
@@ -91,7 +91,7 @@ func pickCheapest(rows []row, seed uint64) int {
 // So a target that comes or goes moves only the keys that it gets or had.
 func pickWarm(rows []row, seed uint64, temperature float64) int {
 	least, most := costRange(rows)
-	best, bestDraw := -1, math.Inf(1)
+	best, bestDraw, bestScore := -1, math.Inf(1), uint64(0)
 	for i := range rows {
 		if rows[i].full {
 			continue
@@ -101,9 +101,10 @@ func pickWarm(rows []row, seed uint64, temperature float64) int {
 			exponent = (rows[i].cost.Total - least) / ((most - least) * temperature)
 		}
 		// The logarithm of the draw: exp(exponent) itself overflows at low temperatures.
-		draw := math.Log(-math.Log(fraction(tieScore(seed, rows[i].target)))) + exponent
-		if best < 0 || draw < bestDraw || draw == bestDraw && compareTies(seed, rows[i].target, rows[best].target) < 0 {
-			best, bestDraw = i, draw
+		score := tieScore(seed, rows[i].target)
+		draw := math.Log(-math.Log(fraction(score))) + exponent
+		if best < 0 || draw < bestDraw || draw == bestDraw && winsTie(score, rows[i].target, bestScore, rows[best].target) {
+			best, bestDraw, bestScore = i, draw, score
 		}
 	}
 	return best

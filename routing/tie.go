@@ -1,24 +1,21 @@
 package routing
 
-import (
-	"cmp"
+import "mooring/internal/fleet"
 
-	"mooring/internal/fleet"
-)
-
-// compareTies orders two targets that are otherwise equal for the key whose hash
-// is seed: rendezvous hashing, the higher score first. Without randomness every
-// replica orders them alike, and different keys order them differently.
-func compareTies(seed uint64, a, b fleet.Target) int {
-	return cmp.Or(cmp.Compare(tieScore(seed, b), tieScore(seed, a)), a.Compare(b))
-}
-
+// tieScore is by what targets that are otherwise equal are told apart for the key
+// whose hash is seed: rendezvous hashing, the highest score wins. Without randomness
+// every replica orders them alike, and different keys order them differently.
 func tieScore(seed uint64, t fleet.Target) uint64 {
 	rank := uint64(0)
 	if t.Ranked {
 		rank = uint64(t.Rank) + 1
 	}
 	return mix(mix(seed^uint64(t.Worker)) + rank)
+}
+
+// winsTie reports whether target a with its tieScore goes before b.
+func winsTie(scoreA uint64, a fleet.Target, scoreB uint64, b fleet.Target) bool {
+	return scoreA > scoreB || scoreA == scoreB && a.Compare(b) < 0
 }
 
 // hashString is FNV-1a, 64 bits: the same on every replica and every machine.
