@@ -50,8 +50,19 @@ func (l *load) said(t fleet.Target, at time.Time) {
 	}
 }
 
-// raiseLocked notes that a target has more to do than before.
+// raiseLocked notes that a target has more to do than before. What names no rank may
+// run on any: they are asked for together, from the first on.
 func (l *load) raiseLocked(t fleet.Target) {
+	if t.Ranked {
+		l.raiseRankLocked(t)
+		return
+	}
+	for rank := fleet.OnRank(t.Worker, 0); l.mu.work[rank] != nil; rank.Rank++ {
+		l.raiseRankLocked(rank)
+	}
+}
+
+func (l *load) raiseRankLocked(t fleet.Target) {
 	if h := l.mu.work[t]; h != nil && h.sight.asking {
 		h.sight.peak.requests = max(h.sight.peak.requests, l.ofRankLocked(t))
 		h.sight.peak.blocks = max(h.sight.peak.blocks, h.inUse())

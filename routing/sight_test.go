@@ -39,3 +39,21 @@ func TestWhatEndsWhileFiguresComeIsOurs(t *testing.T) {
 	l.said(a, later(2))
 	wantWork(t, "somebody else's", workOf(l, a, promptOf(false, 9), said(2, 2), 1, began), Work{Requests: 1 + 1, Decode: 2 + 2 + 1, Prefill: 2})
 }
+
+// A request that names no rank is on each of its worker's, as far as anybody knows.
+func TestWhatNamesNoRankIsOursOnEach(t *testing.T) {
+	l, bare := newLoad(), fleet.WorkerOnly(1)
+	ranks := []fleet.Target{fleet.OnRank(1, 0), fleet.OnRank(1, 1)}
+	for _, rank := range ranks {
+		l.asking(rank)
+	}
+	l.add(bare)
+	l.done(bare, nil)
+	for _, rank := range ranks {
+		l.said(rank, began)
+		wantWork(t, rank.String(), workOf(l, rank, promptOf(false, 9), Figures{Running: 1, At: began}, 1, began), Work{Decode: 1})
+	}
+	if l.mu.bare != 0 || len(l.mu.live) != 0 {
+		t.Errorf("%d without a rank of %v are left", l.mu.bare, l.mu.live)
+	}
+}
