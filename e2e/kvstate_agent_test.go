@@ -8,10 +8,16 @@ import (
 	"time"
 )
 
+// agentStack is a stack whose replica reads the records of state agents.
+type agentStack struct {
+	*stack
+	records string // their directory
+}
+
 // newAgentStack starts workers of which each runs a state agent if it has flags,
 // and a replica that reads the agents' records. It knows of the engines from their
 // agents alone.
-func newAgentStack(t *testing.T, flags ...[]string) *stack {
+func newAgentStack(t *testing.T, flags ...[]string) agentStack {
 	t.Helper()
 	records := filepath.Join(t.TempDir(), "records")
 	cfg := stackConfig{yaml: kvYAML + fmt.Sprintf("kvstate: {records_dir: %q}\n", records), workerKeys: func(*simWorker) string { return "" }}
@@ -22,7 +28,7 @@ func newAgentStack(t *testing.T, flags ...[]string) *stack {
 		}
 		cfg.flagsOfEach = append(cfg.flagsOfEach, more)
 	}
-	return newKVStack(t, cfg)
+	return agentStack{newKVStack(t, cfg), records}
 }
 
 // ready waits until the only cache owner is ready on a worker, and returns it.
