@@ -18,7 +18,6 @@ type choice struct {
 	rows   []row
 	prompt prompt
 	now    time.Time
-	told   bool   // some of the candidates gave figures that still count
 	blind  bool   // the prompt would matter, and is not known
 	seed   uint64 // hash of what the choice is made for
 
@@ -185,7 +184,6 @@ func (r *Router) askFigures(c *choice) {
 		row := &c.rows[i]
 		if f, ok := r.cfg.Figures(row.target); ok {
 			row.figures, row.fresh = f, freshness(c.now.Sub(f.At))
-			c.told = c.told || row.fresh > 0
 		}
 	}
 }

@@ -2,15 +2,15 @@ package routing
 
 import "time"
 
-// holding is what the live prompts of one target hold there, as far as this
-// replica chose the target for them. Guarded by load.mu.
+// holding is this replica's live requests on one target, and what their prompts hold
+// there where these are known. Guarded by load.mu.
 type holding struct {
-	requests int              // prompts that are in here
-	blocks   map[uint64]int32 // complete blocks by their sequence hash, with how many prompts have each
-	partial  int              // incomplete blocks at the end of prompts, which nobody shares
-	queue    []*held          // by the time at which they count as computed
-	prefill  int              // prompt work: the sum of prefill over the queue
-	sight    sight
+	live    int              // requests, with known prompts or without
+	blocks  map[uint64]int32 // nil before the first prompt; complete blocks by their sequence hash, with how many prompts have each
+	partial int              // incomplete blocks at the end of prompts, which nobody shares
+	queue   []*held          // by the time at which they count as computed
+	prefill int              // prompt work: the sum of prefill over the queue
+	sight   sight
 }
 
 // held is one prompt in a holding. Guarded by load.mu but for sequence and
@@ -29,10 +29,12 @@ const prefillTime = 5 * time.Second
 // take adds a prompt of which overlap is there already.
 func (h *holding) take(p *prompt, overlap Overlap, now time.Time) *held {
 	e := &held{sequence: p.sequence, partial: p.blocks - len(p.sequence), prefill: max(0, p.blocks-overlap.Blocks()), until: now.Add(prefillTime)}
+	if h.blocks == nil {
+		h.blocks = make(map[uint64]int32)
+	}
 	for _, block := range e.sequence {
 		h.blocks[block]++
 	}
-	h.requests++
 	h.partial += e.partial
 	h.prefill += e.prefill
 	h.queue = append(h.queue, e)
@@ -49,7 +51,6 @@ func (h *holding) drop(e *held) {
 			delete(h.blocks, block)
 		}
 	}
-	h.requests--
 	h.partial -= e.partial
 }
 
@@ -66,6 +67,14 @@ func (h *holding) expire(now time.Time) {
 		h.queue[0] = nil
 		h.queue = h.queue[1:]
 	}
+}
+
+// requests returns the live requests; of a nil holding there are none.
+func (h *holding) requests() int {
+	if h == nil {
+		return 0
+	}
+	return h.live
 }
 
 // inUse returns the blocks that the prompts hold, each once.

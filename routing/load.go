@@ -14,16 +14,15 @@ import (
 type load struct {
 	mu struct {
 		sync.Mutex
-		live map[fleet.Target]int      // > 0; absent at zero, so it is bounded by live requests
-		bare int                       // of those, the ones without a rank
-		work map[fleet.Target]*holding // of targets that were chosen for a prompt, or that gave figures
+		work map[fleet.Target]*holding // of targets that were chosen, or that gave figures
+		bare int                       // live requests that name no rank
+		most int                       // at how many targets idle ones are forgotten
 	}
 }
 
 func newLoad() *load {
 	l := &load{}
-	l.mu.live = make(map[fleet.Target]int)
-	l.mu.work = make(map[fleet.Target]*holding)
+	l.mu.work, l.mu.most = make(map[fleet.Target]*holding), maxHoldings
 	return l
 }
 
@@ -31,31 +30,27 @@ func newLoad() *load {
 func (l *load) add(t fleet.Target) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.countLocked(t, 1)
-	l.raiseLocked(t)
+	h := l.holdingLocked(t)
+	l.countLocked(t, h, 1)
+	l.raiseLocked(t, h)
 }
 
 // done takes back what add or choose counted.
 func (l *load) done(t fleet.Target, held *held) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.countLocked(t, -1)
+	h := l.mu.work[t] // there as long as it has a live request
+	l.countLocked(t, h, -1)
 	if held != nil {
-		if h := l.mu.work[t]; h != nil {
-			h.drop(held)
-		}
+		h.drop(held)
 	}
 }
 
-// countLocked counts n more live requests on t.
-func (l *load) countLocked(t fleet.Target, n int) {
+// countLocked counts n more live requests on t, whose holding is h.
+func (l *load) countLocked(t fleet.Target, h *holding, n int) {
+	h.live += n
 	if !t.Ranked {
 		l.mu.bare += n
-	}
-	if n += l.mu.live[t]; n > 0 {
-		l.mu.live[t] = n
-	} else {
-		delete(l.mu.live, t)
 	}
 }
 
@@ -72,7 +67,7 @@ func (l *load) computed(t fleet.Target, held *held) {
 func (l *load) of(t fleet.Target) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.mu.live[t]
+	return l.mu.work[t].requests()
 }
 
 // choose weighs the rows, picks one and counts a live request with this prompt
@@ -81,20 +76,16 @@ func (l *load) of(t fleet.Target) int {
 func (l *load) choose(c *choice) (winner int, counted *held) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c.told {
-		for i := range c.rows {
-			l.sightLocked(&c.rows[i])
-		}
-	}
-	if winner = l.weighLocked(c); winner < 0 {
+	if winner = l.weighLocked(c, true); winner < 0 {
 		return winner, nil
 	}
 	best := &c.rows[winner]
-	l.countLocked(best.target, 1)
+	h := l.holdingLocked(best.target)
+	l.countLocked(best.target, h, 1)
 	if c.prompt.known() {
-		counted = l.holdingLocked(best.target).take(&c.prompt, best.overlap, c.now)
+		counted = h.take(&c.prompt, best.overlap, c.now)
 	}
-	l.raiseLocked(best.target)
+	l.raiseLocked(best.target, h)
 	return winner, counted
 }
 
@@ -102,15 +93,20 @@ func (l *load) choose(c *choice) (winner int, counted *held) {
 func (l *load) preview(c *choice) (winner int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.weighLocked(c)
+	return l.weighLocked(c, false)
 }
 
-// weighLocked fills in the rows' work and cost and picks one.
-func (l *load) weighLocked(c *choice) int {
+// weighLocked fills in the rows' work and cost and picks one. It may remember what
+// figures it met.
+func (l *load) weighLocked(c *choice, remember bool) int {
 	idlest := math.Inf(1)
 	for i := range c.rows {
 		row := &c.rows[i]
-		row.work = l.standingLocked(row, c.now)
+		h := l.mu.work[row.target]
+		if remember && row.fresh > 0 {
+			h = l.sightLocked(row, h)
+		}
+		row.work = l.standingLocked(row, h, c.now)
 		row.full = c.limits != nil && c.limits.exceeded(row.work, row.figures, row.fresh)
 		idlest = min(idlest, row.work.Prefill)
 	}
@@ -125,10 +121,10 @@ func (l *load) weighLocked(c *choice) int {
 	return pick(c.rows, c.seed, c.prompt.known(), c.temperature)
 }
 
-// standingLocked returns what a row's target has to do without this request.
-func (l *load) standingLocked(row *row, now time.Time) Work {
-	h := l.mu.work[row.target]
-	own := l.ofRankLocked(row.target)
+// standingLocked returns what a row's target, whose holding is h, has to do without
+// this request.
+func (l *load) standingLocked(row *row, h *holding, now time.Time) Work {
+	own := l.ofRankLocked(row.target, h)
 	work := Work{Requests: float64(own)}
 	then := sighting{at: row.figures.At, requests: own}
 	if h != nil {
@@ -149,15 +145,15 @@ func (l *load) standingLocked(row *row, now time.Time) Work {
 
 // ofRankLocked counts what runs on a rank: its own requests and those that were
 // sent to its worker without naming a rank, any of which may run here.
-func (l *load) ofRankLocked(t fleet.Target) int {
-	n := l.mu.live[t]
+func (l *load) ofRankLocked(t fleet.Target, h *holding) int {
+	n := h.requests()
 	if l.mu.bare > 0 {
-		n += l.mu.live[fleet.WorkerOnly(t.Worker)]
+		n += l.mu.work[fleet.WorkerOnly(t.Worker)].requests()
 	}
 	return n
 }
 
-// maxHoldings is from how many targets on those that hold nothing are forgotten.
+// maxHoldings is from how many targets on idle ones are forgotten, at the earliest.
 // With it, workers that come and go for ever leave nothing behind.
 const maxHoldings = 4096
 
@@ -166,14 +162,15 @@ func (l *load) holdingLocked(t fleet.Target) *holding {
 	if h != nil {
 		return h
 	}
-	if len(l.mu.work) >= maxHoldings {
+	if len(l.mu.work) >= l.mu.most {
 		for other, h := range l.mu.work {
-			if h.requests == 0 {
+			if h.live == 0 {
 				delete(l.mu.work, other)
 			}
 		}
+		l.mu.most = max(maxHoldings, 2*len(l.mu.work)) // not for each of very many
 	}
-	h = &holding{blocks: make(map[uint64]int32)}
+	h = new(holding)
 	l.mu.work[t] = h
 	return h
 }

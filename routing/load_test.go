@@ -122,11 +122,8 @@ func TestLoadReturnsToNothing(t *testing.T) {
 	for _, x := range live {
 		l.done(x.t, x.held)
 	}
-	if len(l.mu.live) != 0 {
-		t.Errorf("live requests remain: %v", l.mu.live)
-	}
 	for target, h := range l.mu.work {
-		if h.requests != 0 || h.partial != 0 || h.prefill != 0 || len(h.blocks) != 0 {
+		if h.live != 0 || h.partial != 0 || h.prefill != 0 || len(h.blocks) != 0 {
 			t.Errorf("%v still holds %+v", target, h)
 		}
 	}
@@ -155,7 +152,7 @@ func TestFiguresAddWhatOthersDo(t *testing.T) {
 
 func onlyTargetWith(l *load, t fleet.Target, p prompt, f Figures) *held {
 	w := DefaultWeights()
-	_, held := l.choose(&choice{rows: []row{{target: t, figures: f, fresh: 1}}, prompt: p, weights: &w, now: began, told: true})
+	_, held := l.choose(&choice{rows: []row{{target: t, figures: f, fresh: 1}}, prompt: p, weights: &w, now: began})
 	return held
 }
 
@@ -202,8 +199,16 @@ func TestIdleTargetsAreForgotten(t *testing.T) {
 		target := fleet.OnRank(fleet.WorkerID(i+2), 0)
 		l.done(target, onlyTarget(l, target, promptOf(false, 1), 0, began))
 	}
-	if n := len(l.mu.work); n > maxHoldings || l.mu.work[busy] == nil {
-		t.Errorf("%d targets are remembered, the busy one: %v", n, l.mu.work[busy] != nil)
+	if n := len(l.mu.work); n > maxHoldings || l.of(busy) != 1 {
+		t.Errorf("%d targets are remembered, the busy one with %d requests", n, l.of(busy))
+	}
+	for i := range 3 * maxHoldings { // all of them busy
+		l.add(fleet.OnRank(fleet.WorkerID(i+2), 0))
+	}
+	for i := range 3 * maxHoldings {
+		if target := fleet.OnRank(fleet.WorkerID(i+2), 0); l.of(target) != 1 {
+			t.Fatalf("%v has %d requests, want 1", target, l.of(target))
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ func (l *load) asking(t fleet.Target) {
 	defer l.mu.Unlock()
 	h := l.holdingLocked(t)
 	h.sight.asking, h.sight.peak = true, sighting{}
-	l.raiseLocked(t)
+	l.raiseRankLocked(t, h)
 }
 
 // said says that what was asked for has come, or will not: the newest figures are
@@ -42,7 +42,7 @@ func (l *load) said(t fleet.Target, at time.Time) {
 	if h == nil || !h.sight.asking {
 		return
 	}
-	l.raiseLocked(t)
+	l.raiseRankLocked(t, h)
 	h.sight.asking = false
 	if !h.sight.seen.at.Equal(at) {
 		h.sight.seen = h.sight.peak
@@ -50,35 +50,39 @@ func (l *load) said(t fleet.Target, at time.Time) {
 	}
 }
 
-// raiseLocked notes that a target has more to do than before. What names no rank may
+// raiseLocked notes that a target, whose holding is h, has more to do than before. What names no rank may
 // run on any: they are asked for together, from the first on.
-func (l *load) raiseLocked(t fleet.Target) {
+func (l *load) raiseLocked(t fleet.Target, h *holding) {
 	if t.Ranked {
-		l.raiseRankLocked(t)
+		l.raiseRankLocked(t, h)
 		return
 	}
-	for rank := fleet.OnRank(t.Worker, 0); l.mu.work[rank] != nil; rank.Rank++ {
-		l.raiseRankLocked(rank)
+	for rank := fleet.OnRank(t.Worker, 0); ; rank.Rank++ {
+		if h = l.mu.work[rank]; h == nil {
+			return
+		}
+		l.raiseRankLocked(rank, h)
 	}
 }
 
-func (l *load) raiseRankLocked(t fleet.Target) {
-	if h := l.mu.work[t]; h != nil && h.sight.asking {
-		h.sight.peak.requests = max(h.sight.peak.requests, l.ofRankLocked(t))
+func (l *load) raiseRankLocked(t fleet.Target, h *holding) {
+	if h.sight.asking {
+		h.sight.peak.requests = max(h.sight.peak.requests, l.ofRankLocked(t, h))
 		h.sight.peak.blocks = max(h.sight.peak.blocks, h.inUse())
 	}
 }
 
 // sightLocked remembers what of this replica's load is there when a target's
-// newest figures are first met, unless somebody says when they were asked for.
-func (l *load) sightLocked(row *row) {
-	if row.fresh == 0 {
-		return
+// newest figures are first met, unless somebody says when they were asked for. It
+// returns the target's holding, which is h or new.
+func (l *load) sightLocked(row *row, h *holding) *holding {
+	if h == nil {
+		h = l.holdingLocked(row.target)
 	}
-	h := l.holdingLocked(row.target)
 	if !h.sight.asking && !h.sight.seen.at.Equal(row.figures.At) {
-		h.sight.seen = sighting{at: row.figures.At, requests: l.ofRankLocked(row.target), blocks: h.inUse()}
+		h.sight.seen = sighting{at: row.figures.At, requests: l.ofRankLocked(row.target, h), blocks: h.inUse()}
 	}
+	return h
 }
 
 // Asking says that the figures of a worker and its ranks are asked for now. Said is

@@ -53,7 +53,7 @@ func TestWhatNamesNoRankIsOursOnEach(t *testing.T) {
 		l.said(rank, began)
 		wantWork(t, rank.String(), workOf(l, rank, promptOf(false, 9), Figures{Running: 1, At: began}, 1, began), Work{Decode: 1})
 	}
-	if l.mu.bare != 0 || len(l.mu.live) != 0 {
-		t.Errorf("%d without a rank of %v are left", l.mu.bare, l.mu.live)
+	if l.mu.bare != 0 || l.of(bare) != 0 {
+		t.Errorf("%d without a rank are left, %d there", l.mu.bare, l.of(bare))
 	}
 }
