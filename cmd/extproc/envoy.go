@@ -40,6 +40,9 @@ Where Mooring asks its clients for a certificate, the printed paths of Envoy's o
 		Example: "  extproc envoy --config mooring.yaml > envoy.yaml && envoy -c envoy.yaml",
 		Args:    arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if filterOnly && clusterOnly {
+				return usageError{errors.New("--filter-only and --cluster-only: choose one, or neither for everything")}
+			}
 			c, err := config.Load(configPath)
 			if err != nil {
 				return err
@@ -55,7 +58,6 @@ Where Mooring asks its clients for a certificate, the printed paths of Envoy's o
 	requireConfig(cmd, &configPath)
 	cmd.Flags().BoolVar(&filterOnly, "filter-only", false, "print only what a listener that exists needs")
 	cmd.Flags().BoolVar(&clusterOnly, "cluster-only", false, "print only the clusters")
-	cmd.MarkFlagsMutuallyExclusive("filter-only", "cluster-only")
 	return cmd
 }
 

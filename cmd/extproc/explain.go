@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -26,7 +27,7 @@ func explainCommand() *cobra.Command {
 		Long: `Asks the admin API of a running replica what it would do with a request, and shows every
 candidate with what its choice would be judged by. Nothing is bound or counted.
 
-FILE is the request's body as a client sends it. Its session, group and the like are
+FILE is the request's body as a client sends it, - for standard input. Its session, group and the like are
 named by --header, as in the request's own headers.`,
 		Example: `  extproc explain --file request.json --header x-session-id=3f2a
   extproc explain --file request.json --header x-routing-group=batch --output json`,
@@ -35,7 +36,7 @@ named by --header, as in the request's own headers.`,
 			if output != "table" && output != "json" {
 				return usageError{fmt.Errorf("--output %q: want table or json", output)}
 			}
-			request, err := explainRequest(file, headers)
+			request, err := explainRequest(file, cmd.InOrStdin(), headers)
 			if err != nil {
 				return err
 			}
@@ -55,7 +56,7 @@ named by --header, as in the request's own headers.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&file, "file", "", "the request's body, a `FILE`")
+	flags.StringVar(&file, "file", "", "the request's body, a `FILE`, or - for standard input")
 	flags.StringArrayVar(&headers, "header", nil, "a header of the request, as `K=V`; may be repeated")
 	flags.StringVar(&admin, "admin", "http://127.0.0.1:9090", "the replica's admin API, as `URL`")
 	flags.StringVar(&output, "output", "table", "table or json")
@@ -72,7 +73,7 @@ type explainedRequest struct {
 	Text    string              `json:"text,omitzero"` // a body that is no JSON, or has a name twice
 }
 
-func explainRequest(file string, headers []string) (explainedRequest, error) {
+func explainRequest(file string, stdin io.Reader, headers []string) (explainedRequest, error) {
 	request := explainedRequest{Headers: make(map[string][]string)}
 	for _, h := range headers {
 		name, value, found := strings.Cut(h, "=")
@@ -82,17 +83,12 @@ func explainRequest(file string, headers []string) (explainedRequest, error) {
 		name = strings.ToLower(name)
 		request.Headers[name] = append(request.Headers[name], value)
 	}
-	info, err := os.Stat(file)
+	content, err := readExplained(file, stdin)
 	switch {
 	case err != nil:
 		return request, err
-	case info.Size() > maxExplainedFile:
+	case len(content) > maxExplainedFile:
 		return request, fmt.Errorf("%s is over %d bytes", file, maxExplainedFile)
-	}
-	content, err := os.ReadFile(file)
-	switch {
-	case err != nil:
-		return request, err
 	case jsontext.Value(content).IsValid():
 		request.Body = content
 	case utf8.Valid(content):
@@ -101,4 +97,17 @@ func explainRequest(file string, headers []string) (explainedRequest, error) {
 		return request, errors.New(file + " is no text")
 	}
 	return request, nil
+}
+
+// readExplained reads one byte more than allowed at most.
+func readExplained(file string, stdin io.Reader) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(io.LimitReader(stdin, maxExplainedFile+1))
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxExplainedFile+1))
 }

@@ -252,10 +252,21 @@ func printTable(w io.Writer, sessions []jsontext.Value) error {
 		if s.Leases == 0 {
 			idle = (time.Duration(s.IdleMS) * time.Millisecond).Round(time.Second).String()
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", printable(s.Session), printable(s.Model), printable(s.Group),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", shortened(printable(s.Session)), printable(s.Model), printable(s.Group),
 			printable(s.Worker), rank, printable(orDash(s.Address)), s.Leases, idle)
 	}
 	return table.Flush()
+}
+
+// shortened keeps a long session id from widening the table: its beginning and its
+// end. --output json has it whole.
+func shortened(s string) string {
+	const most, end = 64, 12
+	runes := []rune(s)
+	if len(runes) <= most {
+		return s
+	}
+	return string(runes[:most-end-1]) + "…" + string(runes[len(runes)-end:])
 }
 
 func orDash(s string) string {

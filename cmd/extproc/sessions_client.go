@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -68,6 +69,9 @@ func (c *adminClient) do(method, path string, body any) (jsontext.Value, error) 
 		var wrapped *url.Error
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err
+		}
+		if network := (*net.OpError)(nil); !errors.As(err, &network) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+			return nil, fmt.Errorf("%s does not answer as HTTP: is it the admin listener (listen.admin)?", c.base)
 		}
 		return nil, fmt.Errorf("cannot reach the replica at %s: %w", c.base, err)
 	}

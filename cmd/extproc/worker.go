@@ -54,6 +54,9 @@ The log line "ready" carries the bound addresses as addr, kv_events and kv_repla
   extproc worker --state-agent /tmp/records --cache-owner pool-1 --host-blocks 4096`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkIdleFlags(cmd); err != nil {
+				return err
+			}
 			return runWorker(cmd.Context(), cfg, address, logging)
 		},
 	}

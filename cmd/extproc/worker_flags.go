@@ -1,9 +1,12 @@
 package main
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"mooring/internal/simworker"
 )
@@ -49,4 +52,21 @@ func workerAgentFlags(cmd *cobra.Command, agent *simworker.StateAgent) {
 	f.IntVar(&agent.DropEvery, "agent-drop", 0, "withhold every N-th batch of an agent's live events; 0 withholds none")
 	f.TextVar(&agent.Fault, "agent-fault", simworker.AgentFine, "what is wrong with the agents: none, late (answers), generation (a wrong one stated), identity (recoveries of another publisher), behind (never at the barrier)")
 	f.DurationVar(&agent.Delay, "agent-delay", 6*time.Second, "how late answers are with --agent-fault late")
+}
+
+// checkIdleFlags refuses flags that have no effect without another one.
+func checkIdleFlags(cmd *cobra.Command) error {
+	var err error
+	given := func(flag string) bool { return cmd.Flags().Changed(flag) }
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		switch name := f.Name; {
+		case (strings.HasPrefix(name, "agent-") || name == "cache-owner" || name == "worker-id") && !given("state-agent"):
+			err = usageError{fmt.Errorf("--%s has no effect without --state-agent", name)}
+		case strings.HasPrefix(name, "kv-replay-") && !given("kv-replay"):
+			err = usageError{fmt.Errorf("--%s has no effect without --kv-replay", name)}
+		case strings.HasPrefix(name, "kv-") && name != "kv-events" && !given("kv-events") && !given("state-agent"):
+			err = usageError{fmt.Errorf("--%s has no effect without --kv-events", name)}
+		}
+	})
+	return err
 }
