@@ -170,7 +170,7 @@ func (f *Feed) linkChanged(ctx context.Context) {
 	}
 	if !connected && f.agent.Connected {
 		f.agent.Connected, f.apart = false, time.Now()
-		f.cfg.Logger.Info("kv event feed lost")
+		f.cfg.Logger.Debug("kv event feed lost")
 		f.stopReplay()
 		f.do(ctx, f.seq.lost())
 	}
@@ -189,7 +189,7 @@ func (f *Feed) newConnection(ctx context.Context, connection uint64) {
 		f.attach()
 	}
 	f.agent.Connected, f.agent.LinkError = true, ""
-	f.cfg.Logger.Info("kv event feed connected", "endpoint", f.cfg.Endpoint)
+	f.cfg.Logger.Debug("kv event feed connected", "endpoint", f.cfg.Endpoint)
 	f.do(ctx, f.seq.connected())
 }
 

@@ -27,6 +27,7 @@ type effects struct {
 type verdict struct {
 	before, now kvstate.Resolution // before is zero for an owner that is new
 	problem     error
+	again       bool // another change of the owner was told within the last second
 }
 
 // edit is one change of what the index holds for an owner.

@@ -28,7 +28,11 @@ func (c *core) judge(o *owner, now time.Time) {
 	} else if sameVerdict(&r, &before) {
 		return
 	}
-	c.out.verdicts = append(c.out.verdicts, verdict{before: before, now: r, problem: o.why()})
+	again := !o.told.IsZero() && now.Sub(o.told) < time.Second
+	if !again {
+		o.told = now
+	}
+	c.out.verdicts = append(c.out.verdicts, verdict{before: before, now: r, problem: o.why(), again: again})
 }
 
 // inputs gathers what Resolve is given about o.

@@ -23,6 +23,7 @@ type owner struct {
 
 	resolution kvstate.Resolution // as published
 	since      time.Time          // when its state, reason and worker came to be
+	told       time.Time          // when a change of it was last worth a line in the log
 	problem    error              // what is wrong with the agent or its state, for people; nil: nothing
 
 	leaving bool  // the feed stops

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -68,7 +69,11 @@ func (r *Reconciler) publish(vs []verdict) {
 		if v.problem != nil {
 			args = append(args, "problem", v.problem.Error())
 		}
-		r.cfg.Logger.Info("cache owner resolved", args...)
+		level := slog.LevelInfo
+		if v.again { // a connection that flaps must not fill the log
+			level = slog.LevelDebug
+		}
+		r.cfg.Logger.Log(context.Background(), level, "cache owner resolved", args...)
 	}
 }
 
