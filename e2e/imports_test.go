@@ -63,7 +63,7 @@ var onlyIn = map[string][]string{
 	"github.com/klauspost/compress":     {"routing"},
 	"github.com/andybalholm/brotli":     {"routing"},
 	"github.com/zeebo/blake3":           {"affinity", "kvstate"},
-	"github.com/zeebo/xxh3":                  {"kvstate/blockhash", "kvstate/feed"},
+	"github.com/zeebo/xxh3":             {"kvstate/blockhash", "kvstate/feed"},
 	"github.com/tinylib/msgp":           {"kvstate", "kvstate/feed", "internal/simworker"},
 	"golang.org/x/sync":                 {"cmd/extproc", "internal/discovery"},
 	"golang.org/x/net":                  {"internal/admin"},
