@@ -17,7 +17,8 @@ import (
 )
 
 // A thousand connections that say nothing, and a thousand that send garbage,
-// all from the address of the honest peers: they disturb nobody.
+// all from the address of the honest peers: they disturb nobody. On a busy machine
+// some of the garbage is pushed out before it is read, as the silent ones are.
 func TestThousandStrangers(t *testing.T) {
 	reasons, logger := newEnds()
 	p := listen(t, zmqsock.PublisherConfig{Logger: logger, HandshakeTimeout: time.Minute})
@@ -39,12 +40,12 @@ func TestThousandStrangers(t *testing.T) {
 			}
 		}
 	}
-	for range 1000 { // the noise
-		until(t, reasons, "refusal", func(r string) bool { return r == "handshake_invalid" })
+	for range 2000 - 64 { // all but the latest of the silent
+		until(t, reasons, "refusal", func(r string) bool { return r == "handshake_invalid" || r == "crowded" })
 	}
 	st := p.Stats()
-	if got := st.Ended[zmqsock.Crowded]; got < 1000-64-10 || st.Handshakes > 64 {
-		t.Errorf("%d pushed out, %d handshakes open", got, st.Handshakes)
+	if st.Ended[zmqsock.HandshakeInvalid] < 32 || st.Ended[zmqsock.Crowded] < 1000-64 || st.Handshakes > 64 { // the latest 64 are pushed out by nobody
+		t.Errorf("%d refused, %d pushed out, %d handshakes open", st.Ended[zmqsock.HandshakeInvalid], st.Ended[zmqsock.Crowded], st.Handshakes)
 	}
 	if first.Stats().Connections != 1 {
 		t.Errorf("the first subscriber was disturbed: %+v", first.Stats())
