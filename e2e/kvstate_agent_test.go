@@ -35,7 +35,7 @@ func newAgentStack(t *testing.T, flags ...[]string) agentStack {
 func (s *stack) ready(w *simWorker) kvOwner {
 	s.t.Helper()
 	id, state := s.known(w).ID, ""
-	defer func() { s.t.Log(state) }()
+	defer s.ifFailed(&state)
 	eventually(s.t, 10*time.Second, "the cache owner is ready on "+w.address, func() bool {
 		owners := s.owners()
 		state = fmt.Sprintf("%+v", owners)

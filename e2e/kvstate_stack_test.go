@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -146,18 +145,25 @@ series:
 	return sum
 }
 
-// inStep waits until the replica's index has exactly the blocks that each worker
-// says it has, and every owner is ready and without holes.
+// inStep waits until the replica's index has as many blocks of each worker as that
+// says it has, and every owner is ready.
 func (s *stack) inStep(workers ...*simWorker) {
 	s.t.Helper()
 	state := ""
-	defer func() { s.t.Log(state) }()
+	defer s.ifFailed(&state)
 	for _, w := range workers {
 		eventually(s.t, 10*time.Second, "the index has the blocks of "+w.address, func() bool {
 			k, own := s.known(w), w.full("device")
-			state = fmt.Sprintf("%+v, the worker has %d blocks", k, own)
+			state = fmt.Sprintf("%s: %s, %d blocks known, %d there", w.address, k.KV.State, k.Blocks, own)
 			return k.KV.State == "ready" && k.Blocks == own && own > 0
 		})
+	}
+}
+
+// ifFailed logs what was seen last by a test that has failed.
+func (s *stack) ifFailed(state *string) {
+	if s.t.Failed() {
+		s.t.Log(*state)
 	}
 }
 
@@ -224,73 +230,4 @@ func (w *simWorker) tell(path, body string) string {
 		w.t.Fatalf("%s%s: %v, status %d: %s", w.address, path, err, r.status, r.body)
 	}
 	return string(r.body)
-}
-
-// explained is what tests look at in the answer of POST /v1/explain.
-type explained struct {
-	Decision, Reason, Why, Address string
-	WorkerID                       string  `json:"worker_id"`
-	Rank                           *uint32 `json:"dp_rank"`
-	Prompt                         struct {
-		Source, Problem string
-		Tokens          int
-		Blocks          int
-	}
-	Candidates []explainedCandidate
-}
-
-type explainedCandidate struct {
-	Address string
-	Rank    *uint32 `json:"dp_rank"`
-	Wins    bool
-	Device  int `json:"device_blocks"`
-	Host    int `json:"host_blocks"`
-	Holed   bool
-	Credit  float64
-	Cost    *float64 // nil: the prompt is not known
-}
-
-// explain asks where a new session's chat would go, which changes nothing.
-func (s *stack) explain(session, topic string) explained {
-	s.t.Helper()
-	return s.explainBody(session, chatBody(topic, "Who asks in "+session+"?"))
-}
-
-func (s *stack) explainBody(session string, body []byte) explained {
-	s.t.Helper()
-	request, _ := json.Marshal(map[string]any{"headers": map[string]string{"x-session-id": session}, "body": json.RawMessage(body)})
-	resp, err := http.Post(s.admin+"/v1/explain", "application/json", bytes.NewReader(request))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	var e explained
-	if err := json.NewDecoder(resp.Body).Decode(&e); err != nil || resp.StatusCode != http.StatusOK || e.Decision != "route" {
-		s.t.Fatalf("explain: %v, status %d: %+v", err, resp.StatusCode, e)
-	}
-	return e
-}
-
-// at is what a candidate was judged by.
-func (e explained) at(t *testing.T, w *simWorker) explainedCandidate {
-	t.Helper()
-	for _, c := range e.Candidates {
-		if c.Address == w.address {
-			return c
-		}
-	}
-	t.Fatalf("%s is no candidate: %+v", w.address, e)
-	panic("not reached")
-}
-
-// wouldGo counts for how many of n new sessions about a topic a worker would win.
-func (s *stack) wouldGo(n int, topic string, w *simWorker) int {
-	s.t.Helper()
-	to := 0
-	for i := range n {
-		if s.explain(fmt.Sprintf("%s-%d", topic, i), topic).Address == w.address {
-			to++
-		}
-	}
-	return to
 }
