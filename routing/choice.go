@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"mooring/internal/fleet"
-	"mooring/kvstate"
 	"mooring/kvstate/index"
 )
 
@@ -143,7 +142,7 @@ func (r *Router) surveyPrompt(ctx context.Context, view *fleet.View, w *wish, c 
 		c.prompt.problem = problemNoChoice
 		return residency{}
 	}
-	where, ok := r.residency(w.partition)
+	where, ok := r.residency(view, w.partition)
 	if !ok {
 		c.prompt.problem = problemUnasked
 		return residency{}
@@ -151,27 +150,6 @@ func (r *Router) surveyPrompt(ctx context.Context, view *fleet.View, w *wish, c 
 	r.readPrompt(ctx, view, w, where, &c.prompt)
 	c.blind = !c.prompt.known()
 	return where
-}
-
-// overlay fills in what the candidates hold of the prompt: by the kind of windows
-// by which that is more.
-func (c *choice) overlay(where residency) {
-	for _, local := range [...][]uint64{c.prompt.local, c.prompt.eagle} {
-		if len(local) == 0 {
-			continue
-		}
-		where.index.Match(where.projection, local, &c.matches)
-		for i := range c.rows {
-			row := &c.rows[i]
-			if !row.target.Ranked {
-				continue
-			}
-			m := c.matches.Of(kvstate.Worker{WorkerID: uint64(row.target.Worker), DPRank: row.target.Rank})
-			if m.Blocks() > row.overlap.Blocks() {
-				row.overlap = Overlap{Device: m.Device, Host: m.HostPinned, Disk: m.Disk, Shared: m.External, Holed: m.Holed}
-			}
-		}
-	}
 }
 
 // askFigures fills in what the candidates said of their load, and when that counts.

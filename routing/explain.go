@@ -127,7 +127,7 @@ func (r *Router) explainChoice(ctx context.Context, e *Explanation, w wish, boun
 		e.Reason = NoTokens
 	}
 	e.describe(view, c)
-	if where, ok := r.residency(w.partition); ok {
+	if where, ok := r.residency(view, w.partition); ok {
 		e.Prompt.BlockSize = where.blockSize
 	}
 	switch {

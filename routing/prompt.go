@@ -8,7 +8,6 @@ import (
 
 	"mooring/internal/fleet"
 	"mooring/internal/tokenizer"
-	"mooring/kvstate"
 	"mooring/kvstate/blockhash"
 	"mooring/kvstate/index"
 )
@@ -49,40 +48,17 @@ type prompt struct {
 	blocks   int      // the incomplete one at the end included
 	local    []uint64 // hashes of the complete blocks, if the index has plain windows; scratch
 	eagle    []uint64 // the same for Eagle windows
-	sequence []uint64 // of one of these, each with all before it, and the partition; kept by who counts the request
+	sequence []uint64 // of one of these, each with all before it; kept by who counts the request
 	source   string   // if it is known
 	problem  string   // if it is not
 }
 
 func (p *prompt) known() bool { return p.tokens > 0 }
 
-// residency is where a partition's blocks are, as one choice sees it.
-type residency struct {
-	index      *index.Index
-	projection *kvstate.Projection
-	blockSize  int
-	windows    index.Windows
-}
-
-// residency returns a partition's KV state. False if it has none: nobody
-// publishes events there, or nothing was stored yet and the size of a block is
-// not configured.
-func (r *Router) residency(p fleet.Partition) (residency, bool) {
-	if r.cfg.Index == nil || r.cfg.Controller == nil {
-		return residency{}, false
-	}
-	ix, ok := r.cfg.Index.Partition(p)
-	if !ok {
-		return residency{}, false
-	}
-	size := ix.BlockSize()
-	return residency{index: ix, projection: r.cfg.Controller.Projection(), blockSize: size, windows: ix.Windows()}, size > 0
-}
-
 // readPrompt turns a request's prompt into blocks as where has them. It waits for
 // the tokenizer at most, within that one's deadline and ctx.
 func (r *Router) readPrompt(ctx context.Context, view *fleet.View, w *wish, where residency, into *prompt) {
-	p, req := w.partition, w.req
+	req := w.req
 	tokens, source, problem := r.tokens(ctx, view, w)
 	if problem == "" && len(tokens) == 0 {
 		problem = problemEmptyPrompt
@@ -94,10 +70,6 @@ func (r *Router) readPrompt(ctx context.Context, view *fleet.View, w *wish, wher
 	into.source, into.tokens = source, len(tokens)
 	salt, _ := req.prompt.text(fieldCacheSalt)
 	into.cut(tokens, where, blockhash.Seed(adapterOf(view, req), salt))
-	// A worker may serve several models, whose blocks are not shared.
-	for i, apart := 0, hashString(p.String()); i < len(into.sequence); i++ {
-		into.sequence[i] ^= apart
-	}
 }
 
 // cut makes tokens into blocks.

@@ -95,11 +95,12 @@ func (r *Router) WantsBody(req *Request) bool {
 	if r.cfg.Index == nil || !req.Explicit.IsZero() {
 		return false
 	}
-	p, known, err := r.partition(r.live.View(), req)
+	view := r.live.View()
+	p, known, err := r.partition(view, req)
 	if err != nil || !known {
 		return false
 	}
-	if _, ok := r.residency(p); !ok || req.Session == "" {
+	if _, ok := r.residency(view, p); !ok || req.Session == "" {
 		return ok
 	}
 	table, ok := r.sessions.Table(p)

@@ -76,22 +76,12 @@ func (kv *kvState) figures(t fleet.Target) (routing.Figures, bool) {
 func (kv *kvState) worker(w kvstate.Worker) admin.KV {
 	var of admin.KV
 	of.State, of.Reason = kv.reconciler.Worker(w)
-	for _, p := range kv.partitionsOf(fleet.WorkerID(w.WorkerID)) {
-		if ix, ok := kv.index.Partition(p); ok {
-			of.Blocks += ix.Blocks(index.Owner{Key: kvstate.WorkerKey(w), Domain: kvstate.WorkerDomain})
-		}
+	worker, ok := kv.live.View().Worker(fleet.WorkerID(w.WorkerID))
+	if !ok {
+		return of
+	}
+	if ix, ok := kv.index.Partition(worker.Home()); ok {
+		of.Blocks = ix.Blocks(index.Owner{Key: kvstate.WorkerKey(w), Domain: kvstate.WorkerDomain})
 	}
 	return of
-}
-
-func (kv *kvState) partitionsOf(id fleet.WorkerID) []fleet.Partition {
-	worker, ok := kv.live.View().Worker(id)
-	if !ok {
-		return nil
-	}
-	partitions := make([]fleet.Partition, len(worker.Models))
-	for i, model := range worker.Models {
-		partitions[i] = fleet.Partition{Model: model, Group: worker.Group}
-	}
-	return partitions
 }

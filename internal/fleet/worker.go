@@ -60,6 +60,10 @@ type Worker struct {
 	Doubted bool      // its source lists it no more, which is not believed yet
 }
 
+// Home returns the partition of the worker's first model: its adapters belong
+// there, and the KV cache that all its models share is known there.
+func (w *Worker) Home() Partition { return Partition{Model: w.Models[0], Group: w.Group} }
+
 // Schedulable reports whether the worker takes new sessions and next turns.
 func (w *Worker) Schedulable() bool { return w.State == Active }
 

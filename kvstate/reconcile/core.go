@@ -103,7 +103,7 @@ func sameForUs(a, b *fleet.Worker) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return serves(a) == serves(b) && a.Ranks == b.Ranks && partitionOf(a) == partitionOf(b)
+	return serves(a) == serves(b) && a.Ranks == b.Ranks && a.Home() == b.Home()
 }
 
 // serves reports whether a worker's blocks can be of use. One that is draining
@@ -114,12 +114,6 @@ func serves(w *fleet.Worker) bool { return w.State == fleet.Active || w.State ==
 func (c *core) live(w kvstate.Worker) bool {
 	known, ok := c.view.Worker(workerID(w))
 	return ok && serves(known) && w.DPRank < known.Ranks
-}
-
-// partitionOf returns the partition in whose index a worker's blocks are: that of
-// its first model, which also owns its adapters.
-func partitionOf(w *fleet.Worker) fleet.Partition {
-	return fleet.Partition{Model: w.Models[0], Group: w.Group}
 }
 
 func workerID(w kvstate.Worker) fleet.WorkerID { return fleet.WorkerID(w.WorkerID) }

@@ -36,7 +36,7 @@ func wantedFeeds(view *fleet.View, blockSize int) map[kvstate.Worker]feedSpec {
 		for rank := range w.Ranks {
 			at := kvstate.Worker{WorkerID: uint64(w.ID), DPRank: rank}
 			want[at] = feedSpec{
-				worker: at, owner: configuredOwner(w, rank, size), partition: partitionOf(w), name: w.Name,
+				worker: at, owner: configuredOwner(w, rank, size), partition: w.Home(), name: w.Name,
 				endpoint: w.KVEvents, replay: w.KVReplay, blockSize: size,
 			}
 		}

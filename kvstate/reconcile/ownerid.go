@@ -18,7 +18,7 @@ const eventHashFormat = 1
 // nobody named the slot, so it lasts as long as the worker's id. The same
 // configuration gives the same owner on every replica.
 func configuredOwner(w *fleet.Worker, rank uint32, blockSize int) kvstate.CacheOwnerID {
-	p := partitionOf(w)
+	p := w.Home()
 	return kvstate.CacheOwnerID{
 		Pool: kvstate.PoolID{
 			IndexerDomain: kvstate.IndexerDomainID{

@@ -208,7 +208,7 @@ func (c *core) partition(w kvstate.Worker) (fleet.Partition, bool) {
 	if !ok {
 		return fleet.Partition{}, false
 	}
-	return partitionOf(known), true
+	return known.Home(), true
 }
 
 // recover asks for o's full state, or for the events that are missing.
