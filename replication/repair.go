@@ -26,7 +26,7 @@ type wanted struct {
 	heard        time.Time // its digest
 	at           time.Time // the last want
 	mine, theirs uint64    // the digests at the last want, in short
-	differing    int
+	differing    int       // buckets
 	lacking      laggards
 	narrowing    time.Time // when sub-buckets were asked for; zero: they were not
 	small        []part    // to be wanted with them
@@ -93,7 +93,7 @@ func (p *peer) settle(now time.Time) {
 	p.Differing = 0
 	maps.DeleteFunc(p.wants, func(_ fleet.Partition, w *wanted) bool { return now.Sub(w.heard) >= digestLost })
 	for _, w := range p.wants {
-		p.Differing += w.differing
+		p.Differing += sessionsIn(w.differing)
 	}
 	if p.Differing > 0 {
 		p.ConvergedSince = time.Time{}

@@ -168,7 +168,7 @@ func (s *scripted) command(t *testing.T, f []string, out *strings.Builder) {
 		s.wire = nil
 	case "peers": // peers REPLICA: what it knows of the others
 		for _, p := range at(1).core.Peers() {
-			fmt.Fprintf(out, "%s: peer %d differs in %d buckets, has converged %v\n", f[1], p.SenderID, p.Differing, !p.ConvergedSince.IsZero())
+			fmt.Fprintf(out, "%s: peer %d differs in %d sessions, has converged %v\n", f[1], p.SenderID, p.Differing, !p.ConvergedSince.IsZero())
 		}
 	case "max": // max N: for replicas that start later
 		s.max = int(num(1))
