@@ -17,21 +17,44 @@ type Link struct {
 // PeerAt is what is known of one configured peer.
 type PeerAt struct {
 	Link
-	Peer // of who was heard there last; zero: nobody
+	Peer               // of who was heard there last; zero: nobody
+	Spoke    time.Time // when something came from there, taken or refused; zero: nothing yet
+	Distrust Distrust  // of what came then
 }
 
-// PeersAt joins the links with what was heard over them.
-func PeersAt(links []Link, heard []Peer) []PeerAt {
+// At joins the links with what was heard over them.
+func (s *Status) At(links []Link) []PeerAt {
 	peers := make([]PeerAt, len(links))
 	for i, l := range links {
 		peers[i].Link = l
-		for _, p := range heard {
+		for _, p := range s.Peers {
 			if p.From == l.Endpoint && (peers[i].SenderID == 0 || p.LastHeard.After(peers[i].LastHeard)) {
 				peers[i].Peer = p
 			}
 		}
+		for _, v := range s.Voices {
+			if v.Endpoint == l.Endpoint {
+				peers[i].Spoke, peers[i].Distrust = v.Last, v.Distrust
+			}
+		}
 	}
 	return peers
+}
+
+// Quiet reports whether the peer is connected and should have been heard, and for
+// how long it was not. One that has said once that it is there says so each
+// second; others may be silent for as long as they like once they have said
+// anything.
+func (p *PeerAt) Quiet(now time.Time) (since time.Duration, yes bool) {
+	last := p.Since
+	switch {
+	case !p.Connected || !p.Spoke.IsZero() && p.WriterID == 0:
+		return 0, false
+	case p.Spoke.After(last):
+		last = p.Spoke
+	}
+	since = now.Sub(last)
+	return since, since >= quiet
 }
 
 // answersWithin is how long a peer that is connected may be silent before it is

@@ -53,7 +53,7 @@ func benchNode(b *testing.B, id uint64) *benchMesh {
 	if core, err = replication.New(time.Now(), replication.Config{Sessions: sessions, SenderID: id, WriterID: id, Links: mesh.Links}); err != nil {
 		b.Fatal(err)
 	}
-	n := &benchMesh{mesh: mesh, runner: replication.NewRunner(core, mesh, nil)}
+	n := &benchMesh{mesh: mesh, runner: replication.NewRunner(core, mesh, nil, nil)}
 	n.table, _ = sessions.Table(part)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -16,7 +16,7 @@ type Peer struct {
 	From           string // where its latest message came from: see Message
 	LastHeard      time.Time
 	Holes          uint64    // messages that never came, so far
-	Differing      int       // buckets that differed at its last digests
+	Differing      int       // sessions that differed at its last digests, estimated
 	ConvergedSince time.Time // zero: it differs, or no digest came yet
 }
 
@@ -51,6 +51,9 @@ type peers struct {
 func (ps *peers) hear(now time.Time, id uint64) *peer {
 	if p := ps.byID[id]; p != nil {
 		p.in.MoveToBack(p.at)
+		if now.Sub(p.LastHeard) >= quiet {
+			p.ConvergedSince = time.Time{} // until it tells its digest
+		}
 		p.LastHeard = now
 		return p
 	}

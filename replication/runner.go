@@ -2,6 +2,7 @@ package replication
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -26,6 +27,8 @@ const (
 	tickEvery = 20 * time.Millisecond
 	// aliveEvery is how often it says that it is there; see silence.
 	aliveEvery = time.Second
+	// quiet is after how long without a word it is no longer known what a peer has.
+	quiet = 3 * aliveEvery
 	// reportEvery is how old a Status may be.
 	reportEvery = 500 * time.Millisecond
 	// receiveBatch bounds how many messages are taken between two sendings, so that
@@ -45,6 +48,7 @@ type Runner struct {
 	signer    *Signer // nil: messages are not signed
 	rejoin    chan chan struct{}
 	ends      chan End
+	voices    voices // of Run's goroutine
 
 	mu     sync.Mutex
 	status Status
@@ -75,15 +79,22 @@ func (j Join) String() string {
 
 // Status is how far a replica's joining is, and what is known of its peers.
 type Status struct {
-	Join  Join
-	Peers []Peer
+	Join      Join
+	Converged bool    // whether nothing differed from some peer since the joining began
+	Peers     []Peer  // of those that are not heard, ConvergedSince is zero
+	Voices    []Voice // the endpoints from which something came
 }
 
-// NewRunner returns a Runner; signer may be nil. The Runner owns core and signer
-// from now on, but for Core.Local; the transport stays the caller's to close.
-func NewRunner(core *Core, transport Transport, signer *Signer) *Runner {
+// NewRunner returns a Runner; signer may be nil, and so may logger, which discards.
+// The Runner owns core and signer from now on, but for Core.Local; the transport
+// stays the caller's to close.
+func NewRunner(core *Core, transport Transport, signer *Signer, logger *slog.Logger) *Runner {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
 	return &Runner{
-		core: core, transport: transport, signer: signer,
+		voices: voices{logger: logger, by: make(map[string]*voice)},
+		core:   core, transport: transport, signer: signer,
 		rejoin: make(chan chan struct{}), ends: make(chan End, maxEnds), joined: make(chan struct{}),
 	}
 }
@@ -165,7 +176,7 @@ func (r *Runner) Run(ctx context.Context) error {
 			r.core.SendEnd(time.Now(), e)
 		case done := <-r.rejoin:
 			r.core.Rejoin(time.Now())
-			r.report()
+			r.report(time.Now())
 			close(done)
 		case <-r.core.Wake():
 		case <-ticker.C:
@@ -179,17 +190,25 @@ func (r *Runner) Run(ctx context.Context) error {
 		r.send(now)
 		if r.core.joinState() != r.status.Join || now.Sub(reported) >= reportEvery {
 			reported = now
-			r.report()
+			r.report(now)
 		}
 	}
 }
 
 // report renews the status. Only Run's goroutine writes it.
-func (r *Runner) report() {
+func (r *Runner) report(now time.Time) {
+	next := Status{Join: r.core.joinState(), Peers: r.core.Peers(), Voices: r.voices.list()}
+	next.Converged = r.status.Converged && next.Join != Joining
+	for i, p := range next.Peers {
+		if now.Sub(p.LastHeard) >= quiet {
+			next.Peers[i].ConvergedSince = time.Time{}
+		}
+		next.Converged = next.Converged || !next.Peers[i].ConvergedSince.IsZero()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	was := r.status.Join
-	r.status = Status{Join: r.core.joinState(), Peers: r.core.Peers()}
+	r.status = next
 	switch {
 	case was == Joining && r.status.Join != Joining:
 		close(r.joined)
@@ -224,18 +243,25 @@ func (r *Runner) sendLast(now time.Time) {
 func (r *Runner) receiveSome(m Message) {
 	now := time.Now()
 	for n, ok := 0, true; ok && n < receiveBatch; n++ {
-		switch {
-		case r.signer == nil && m.Auth != nil:
-			r.core.count(Malformed) // two frames without a key, three with one
-		case r.signer != nil && r.signer.Check(&m) != nil:
-			r.core.count(Forged)
-		default:
-			r.core.Receive(now, m)
-		}
+		r.receiveOne(now, m)
 		select {
 		case m, ok = <-r.transport.Receive():
 		default:
 			return
 		}
+	}
+}
+
+// receiveOne takes a message of two frames without a key, of three with one.
+func (r *Runner) receiveOne(now time.Time, m Message) {
+	why, err := r.check(&m)
+	r.voices.hear(now, m.From, why)
+	switch {
+	case why == SignedAtAll:
+		r.core.count(Malformed)
+	case err != nil:
+		r.core.count(Forged)
+	default:
+		r.core.Receive(now, m)
 	}
 }

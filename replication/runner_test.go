@@ -3,6 +3,7 @@ package replication_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,8 +14,9 @@ import (
 	"mooring/replication/replicationtest"
 )
 
-// running starts a replica on the hub; it ends with the test's context.
-func running(ctx context.Context, t *testing.T, hub *replicationtest.Hub, id uint64, key string) (*affinity.Table, *replication.Runner, <-chan error) {
+// running starts a replica on the hub; it ends with the context. No key: it signs
+// nothing.
+func running(ctx context.Context, t *testing.T, hub *replicationtest.Hub, id uint64, key string, logger *slog.Logger) (*affinity.Table, *replication.Runner, <-chan error) {
 	t.Helper()
 	var core *replication.Core
 	sessions, err := affinity.NewResolver(fleet.NewLive(viewOf(3)), affinity.Config{
@@ -26,11 +28,13 @@ func running(ctx context.Context, t *testing.T, hub *replicationtest.Hub, id uin
 	if core, err = replication.New(time.Now(), replication.Config{Sessions: sessions, SenderID: id, WriterID: id}); err != nil {
 		t.Fatal(err)
 	}
-	signer, err := replication.NewSigner([]byte(key), id, time.Now())
-	if err != nil {
-		t.Fatal(err)
+	var signer *replication.Signer
+	if key != "" {
+		if signer, err = replication.NewSigner([]byte(key), id, time.Now()); err != nil {
+			t.Fatal(err)
+		}
 	}
-	runner, done := replication.NewRunner(core, hub.Join(), signer), make(chan error, 1)
+	runner, done := replication.NewRunner(core, hub.Join(), signer, logger), make(chan error, 1)
 	go func() { done <- runner.Run(ctx) }()
 	table, _ := sessions.Table(part)
 	return table, runner, done
@@ -41,9 +45,9 @@ func TestRunnersShareBindingsWithinMilliseconds(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		hub := &replicationtest.Hub{}
 		const key = "0123456789abcdef"
-		a, _, endA := running(ctx, t, hub, 1, key)
-		b, runB, endB := running(ctx, t, hub, 2, key)
-		c, runC, endC := running(ctx, t, hub, 3, "another key, which nobody else has")
+		a, _, endA := running(ctx, t, hub, 1, key, nil)
+		b, runB, endB := running(ctx, t, hub, 2, key, nil)
+		c, runC, endC := running(ctx, t, hub, 3, "another key, which nobody else has", nil)
 		time.Sleep(2 * time.Second)
 		if s := runB.Status(); s.Join != replication.JoinedByDigest || len(s.Peers) != 1 || s.Peers[0].ConvergedSince.IsZero() {
 			t.Errorf("status %+v; want ready, and one peer that converged", s)

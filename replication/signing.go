@@ -5,11 +5,15 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"time"
 )
 
 // ErrForged: a message without a valid signature, or one that came before.
 var ErrForged = errors.New("no valid signature")
+
+// errReplayed is an ErrForged of a message that was signed with our key.
+var errReplayed = fmt.Errorf("%w: it came before, or is of an earlier epoch", ErrForged)
 
 // MinKey is the length of the shortest key, in bytes.
 const MinKey = 16
@@ -79,15 +83,15 @@ func (s *Signer) Check(m *Message) error {
 	e := s.heard[sender]
 	switch {
 	case e != nil && epoch < e.epoch:
-		return ErrForged
+		return errReplayed
 	case e == nil && len(s.heard) >= 4*maxPeers:
-		return ErrForged // only holders of the key get this far
+		return errReplayed // only holders of the key get this far
 	case e == nil || epoch > e.epoch:
 		e = &epochOf{epoch: epoch}
 		s.heard[sender] = e
 	}
 	if fresh, _ := e.came.take(n); !fresh {
-		return ErrForged
+		return errReplayed
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func RegisterMesh(z *ZMQ, r *Runner, to prometheus.Registerer) error {
 		connected:   desc("peer_connected", "Whether a configured peer is connected.", "endpoint"),
 		heard:       desc("peer_heard_seconds", "Time since the last message of a replica at a configured peer's endpoint.", "endpoint"),
 		holes:       desc("peer_holes", "Messages of the peer that never came.", "endpoint"),
-		differing:   desc("peer_differing", "Buckets of bindings that differed at the peer's last digests.", "endpoint"),
+		differing:   desc("peer_differing", "Sessions that differed at the peer's last digests, estimated.", "endpoint"),
 	}
 	var errs []error
 	for _, m := range []prometheus.Collector{z.tally.refusedVec, z.tally.lost, z.tally.unbound, c} {
@@ -116,7 +116,7 @@ func (c *meshCollector) Collect(metrics chan<- prometheus.Metric) {
 		show(c.joined, prometheus.GaugeValue, number(status.Join == by), by.String())
 	}
 	now := time.Now()
-	for _, p := range PeersAt(c.z.Links(), status.Peers) {
+	for _, p := range status.At(c.z.Links()) {
 		show(c.connected, prometheus.GaugeValue, number(p.Connected), p.Endpoint)
 		if p.SenderID == 0 {
 			continue

@@ -55,7 +55,7 @@ func startNode(t *testing.T, id uint64, listen string, peers ...string) *node {
 		t.Fatal(err)
 	}
 	n.table, _ = sessions.Table(part)
-	n.runner = replication.NewRunner(core, n.mesh, nil)
+	n.runner = replication.NewRunner(core, n.mesh, nil, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- n.runner.Run(ctx) }()
@@ -131,7 +131,8 @@ func TestMeshCarriesBindingsBothWays(t *testing.T) {
 		t.Errorf("links of a: %+v", links)
 	}
 	eventually(t, "a knows who is at b's endpoint", func() bool {
-		p := replication.PeersAt(a.mesh.Links(), a.runner.Status().Peers)[0]
+		status := a.runner.Status()
+		p := status.At(a.mesh.Links())[0]
 		return p.SenderID == 2 && p.WriterID == 2 && p.Holes == 0 && p.Differing == 0 && !p.ConvergedSince.IsZero()
 	})
 }

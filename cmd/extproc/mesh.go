@@ -48,7 +48,7 @@ func newMesh(cfg *config.Config, id uint64, sessions *affinity.Resolver, ended f
 		Links: m.transport.Links, Ended: ended, Registerer: metrics,
 	})
 	if err == nil {
-		m.runner = replication.NewRunner(m.core, m.transport, signer)
+		m.runner = replication.NewRunner(m.core, m.transport, signer, logger)
 		err = replication.RegisterMesh(m.transport, m.runner, metrics)
 	}
 	if err != nil {
@@ -138,18 +138,18 @@ func (m *mesh) warnings() (warnings []string) {
 		warnings = append(warnings, fmt.Sprintf("replication: peers do not hear this replica: %v; trying again each second", err))
 	}
 	status := m.runner.Status()
-	peers := replication.PeersAt(m.transport.Links(), status.Peers)
-	connected, converged := 0, false
+	peers := status.At(m.transport.Links())
+	connected := 0
 	for _, p := range peers {
 		if p.Connected {
 			connected++
+			warnings = append(warnings, unheard(&p)...)
 		}
-		converged = converged || !p.ConvergedSince.IsZero()
 	}
 	if len(peers) > 0 && connected == 0 {
 		warnings = append(warnings, fmt.Sprintf("replication: none of %d peers is connected; this replica serves alone", len(peers)))
 	}
-	if status.Join == replication.JoinedByTimeout && !converged {
+	if len(peers) > 0 && status.Join == replication.JoinedByTimeout && !status.Converged {
 		warnings = append(warnings, "replication: ready since replication.sync_timeout passed, not since a peer's bindings are here")
 	}
 	for _, p := range status.Peers {
@@ -160,10 +160,26 @@ func (m *mesh) warnings() (warnings []string) {
 	return warnings
 }
 
+// unheard says why nothing of a connected peer's gets here.
+func unheard(p *replication.PeerAt) []string {
+	if p.Distrust != replication.Trusted {
+		return []string{fmt.Sprintf("replication: peer %s: its messages %v (replication.key_file)", p.Endpoint, p.Distrust)}
+	}
+	since, quiet := p.Quiet(time.Now())
+	switch {
+	case !quiet:
+		return nil
+	case p.Spoke.IsZero():
+		return []string{fmt.Sprintf("replication: peer %s: connected, and nothing has come from it; is it the mesh port of a replica?", p.Endpoint)}
+	}
+	return []string{fmt.Sprintf("replication: peer %s: connected, and not heard for %v", p.Endpoint, since.Round(time.Second))}
+}
+
 // peers says for /v1/peers what is known of the configured peers.
 func (m *mesh) peers() []admin.Peer {
 	now := time.Now()
-	known := replication.PeersAt(m.transport.Links(), m.runner.Status().Peers)
+	status := m.runner.Status()
+	known := status.At(m.transport.Links())
 	peers := make([]admin.Peer, len(known))
 	for i, p := range known {
 		peers[i] = admin.Peer{

@@ -14,8 +14,8 @@ type Peer struct {
 	Heard          bool          // whether LastHeard is set
 	LastHeard      time.Duration // ago
 	Holes          uint64        // messages of it that never came
-	Differing      int           // buckets of bindings that differed at its last digests
-	ConvergedSince time.Time     // zero: it differs, or has not told
+	Differing      int           // sessions that differed at its last digests, estimated
+	ConvergedSince time.Time     // zero: it differs, has not told, or is not heard
 }
 
 // peerJSON is one element of /v1/peers.

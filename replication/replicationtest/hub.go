@@ -1,6 +1,7 @@
 package replicationtest
 
 import (
+	"fmt"
 	"sync"
 
 	"mooring/replication"
@@ -16,6 +17,7 @@ type Hub struct {
 // Node is a replication.Transport on a Hub.
 type Node struct {
 	hub       *Hub
+	name      string
 	in        chan replication.Message
 	connected chan struct{}
 	closed    bool // guarded by hub.mu
@@ -24,12 +26,13 @@ type Node struct {
 // hubQueue is how many messages wait for one node before more are dropped.
 const hubQueue = 4096
 
-// Join adds a node, and tells all that somebody connected.
+// Join adds a node, "node1" the first, and tells all that somebody connected.
 func (h *Hub) Join() *Node {
 	n := &Node{hub: h, in: make(chan replication.Message, hubQueue), connected: make(chan struct{}, 1)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.nodes = append(h.nodes, n)
+	n.name = fmt.Sprint("node", len(h.nodes))
 	for _, other := range h.nodes {
 		select {
 		case other.connected <- struct{}{}:
@@ -41,6 +44,7 @@ func (h *Hub) Join() *Node {
 
 // Publish implements replication.Transport.
 func (n *Node) Publish(m replication.Message) {
+	m.From = n.name
 	n.hub.mu.Lock()
 	defer n.hub.mu.Unlock()
 	for _, other := range n.hub.nodes {

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mooring/affinity"
+	"mooring/internal/config"
+	"mooring/internal/fleet"
+	"mooring/replication"
+)
+
+// joinedMesh runs a mesh until its joining is over, and until the test ends.
+func joinedMesh(t *testing.T, id uint64, r config.Replication) *mesh {
+	t.Helper()
+	r.Listen, r.SyncTimeout, r.DigestInterval = "tcp://127.0.0.1:0", time.Millisecond, time.Second
+	sessions, err := affinity.NewResolver(fleet.NewLive(fleet.NewView(nil)), affinity.Config{WriterID: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := newMesh(&config.Config{Replication: r}, id, sessions, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- m.run(t.Context()) }()
+	t.Cleanup(func() { <-done }) // the context ends before
+	if err := m.runner.Joined(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestAloneWarnsOfNothing(t *testing.T) {
+	m := joinedMesh(t, 1, config.Replication{})
+	if w := m.warnings(); len(w) != 0 || m.state() != "alone" || m.runner.Status().Join != replication.JoinedByTimeout {
+		t.Errorf("state %q, joined by %v, warnings %q; want alone, by timeout, and none", m.state(), m.runner.Status().Join, w)
+	}
+}
+
+// Two replicas, of which one has a key: each says so of the other.
+func TestReadinessNamesPeersWithAnotherKey(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte("0123456789abcdef"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	with, without := joinedMesh(t, 1, config.Replication{KeyFile: key}), joinedMesh(t, 2, config.Replication{})
+	with.transport.SetPeers([]string{without.endpoint()})
+	without.transport.SetPeers([]string{with.endpoint()})
+	for m, want := range map[*mesh]string{with: "are not signed, and this replica has a key", without: "are signed, and this replica has no key"} {
+		says := func(w string) bool { return strings.Contains(w, "peer tcp://") && strings.Contains(w, want) }
+		deadline := time.Now().Add(20 * time.Second)
+		for ; !slices.ContainsFunc(m.warnings(), says); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("no warning that the peer's messages %s; there are %q", want, m.warnings())
+			}
+		}
+	}
+}
+
+func TestUnheardPeersAreWarnedOf(t *testing.T) {
+	since := time.Now().Add(-10 * time.Second)
+	peer := replication.PeerAt{Link: replication.Link{Endpoint: "tcp://p:1", Connected: true, Since: since}}
+	for _, c := range []struct {
+		change func(*replication.PeerAt)
+		want   string // "": no warning
+	}{
+		{func(p *replication.PeerAt) {}, "nothing has come"},
+		{func(p *replication.PeerAt) { p.Connected = false }, ""},
+		{func(p *replication.PeerAt) { p.Spoke = since }, ""}, // it only publishes bindings
+		{func(p *replication.PeerAt) { p.Spoke, p.WriterID = since, 1 }, "not heard for 10s"},
+		{func(p *replication.PeerAt) { p.Spoke, p.WriterID = time.Now(), 1 }, ""},
+		{func(p *replication.PeerAt) { p.Spoke, p.Distrust = time.Now(), replication.NotOurKey }, "not signed with this replica's key"},
+	} {
+		p := peer
+		c.change(&p)
+		got := strings.Join(unheard(&p), "; ")
+		if (got != "") != (c.want != "") || !strings.Contains(got, c.want) || got != "" && !strings.Contains(got, "tcp://p:1") {
+			t.Errorf("%+v: %q, want %q", p, got, c.want)
+		}
+	}
+}
