@@ -13,6 +13,7 @@ import (
 	"mooring/internal/config"
 	"mooring/internal/discovery"
 	"mooring/internal/fleet"
+	"mooring/internal/tokenizer"
 	"mooring/kvstate"
 	"mooring/kvstate/index"
 	"mooring/kvstate/reconcile"
@@ -27,7 +28,8 @@ type kvState struct {
 	controller *kvstate.Controller
 	reconciler *reconcile.Reconciler
 	scraper    *discovery.Scraper // nil: workers are not asked for their load
-	router     *routing.Router    // is told when they are asked; set before run
+	tokenizer  *tokenizer.Client  // nil: nobody turns prompts into tokens
+	router     *routing.Router    // is told when they are asked for their load; set before run
 }
 
 func newKVState(cfg *config.Config, live *fleet.Live, tracing trace.TracerProvider, logger *slog.Logger, metrics prometheus.Registerer) (*kvState, error) {
@@ -50,17 +52,40 @@ func newKVState(cfg *config.Config, live *fleet.Live, tracing trace.TracerProvid
 			Asking: func(id fleet.WorkerID) { kv.router.Asking(id) }, Said: func(id fleet.WorkerID) { kv.router.Said(id) },
 		})
 	}
+	if t := cfg.Routing.Tokenizer; t.URL != config.TokenizerOff {
+		kv.tokenizer = tokenizer.New(tokenizer.Config{Deadline: t.Deadline, Logger: logger, Registerer: metrics})
+	}
 	return kv, nil
 }
 
 // run returns when ctx has ended and so has all that it started.
 func (kv *kvState) run(ctx context.Context) error {
+	if kv.tokenizer != nil {
+		defer kv.tokenizer.Close()
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return kv.reconciler.Run(ctx) })
 	if kv.scraper != nil {
 		g.Go(func() error { return kv.scraper.Run(ctx) })
 	}
 	return g.Wait()
+}
+
+// warnings says what keeps choices from being as good as they could be.
+func (kv *kvState) warnings() []string {
+	all := kv.reconciler.Problems()
+	if kv.tokenizer == nil {
+		return all
+	}
+	const most = 3
+	silent := kv.tokenizer.LeftAlone()
+	for _, endpoint := range silent[:min(len(silent), most)] {
+		all = append(all, "tokenizer "+endpoint+" does not answer: prompts that only it could turn into tokens are placed by load")
+	}
+	if more := len(silent) - most; more > 0 {
+		all = append(all, fmt.Sprintf("%d more tokenizers do not answer", more))
+	}
+	return all
 }
 
 // figures returns what a target last said of its load.

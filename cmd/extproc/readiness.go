@@ -1,6 +1,8 @@
 package main
 
 import (
+	"sync/atomic"
+
 	"mooring/internal/admin"
 	"mooring/replication"
 )
@@ -31,7 +33,12 @@ func (r *replica) readiness() admin.Readiness {
 	if r.drains.Load() {
 		state.Reasons = append(state.Reasons, "draining: the process was told to stop")
 	}
-	state.Warnings = append(state.Warnings, r.kv.reconciler.Problems()...)
+	state.Warnings = append(state.Warnings, r.kv.warnings()...)
+	for _, note := range []*atomic.Pointer[string]{&r.configNote, &r.workersNote} {
+		if why := note.Load(); why != nil {
+			state.Warnings = append(state.Warnings, *why)
+		}
+	}
 	if len(r.discovery.Live().View().Workers()) == 0 {
 		state.Warnings = append(state.Warnings, "no worker is configured: see workers.static and workers.file")
 	}

@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sync/errgroup"
@@ -81,13 +82,13 @@ func (r *replica) reload() {
 	old := r.config.Load()
 	fresh, err := config.Load(r.configPath)
 	if err != nil {
-		r.logRefusal("the configuration was refused; the old one stays in force", err)
+		r.refuse(&r.configNote, "the configuration was refused; the old one stays in force", err)
 		return
 	}
 	waiting := config.NeedRestart(old, fresh)
 	fresh.Workers.File = old.Workers.File
 	if _, err := workersFile(fresh); err != nil {
-		r.logRefusal("the configuration was refused; the old one stays in force", err)
+		r.refuse(&r.configNote, "the configuration was refused; the old one stays in force", err)
 		return
 	}
 	r.config.Store(fresh)
@@ -98,8 +99,11 @@ func (r *replica) reload() {
 			r.logger.Error("the peers stay as they are", "error", err)
 		}
 	}
+	r.configNote.Store(nil)
 	if len(waiting) > 0 {
-		r.logger.Warn("these changed keys take effect after a restart", "keys", strings.Join(waiting, ", "))
+		keys := strings.Join(waiting, ", ")
+		r.logger.Warn("these changed keys take effect after a restart", "keys", keys)
+		r.configNote.Store(new("changed keys that take effect after a restart: " + keys))
 	}
 	if !sameLiveKeys(old, fresh) {
 		r.logger.Info("configuration reloaded", "static_workers", len(fresh.Workers.Static), "peers", len(fresh.Replication.Peers))
@@ -121,16 +125,20 @@ func (r *replica) reloadWorkersFile() {
 	}
 	workers, err := workersFile(cfg)
 	if err != nil {
-		r.logRefusal("the workers file was refused; the workers stay as they are", err)
+		r.refuse(&r.workersNote, "the workers file was refused; the workers stay as they are", err)
 		r.discovery.SourceFailed(sourceFile, err)
 		return
 	}
+	r.workersNote.Store(nil)
 	r.discovery.Update(sourceFile, workerSpecs(workers))
 	r.logger.Info("workers file read", "workers", len(workers))
 }
 
-// logRefusal logs each problem of a refused file as a line of its own.
-func (r *replica) logRefusal(message string, err error) {
+// refuse logs each problem of a refused file as a line of its own, and keeps the
+// first for /readyz.
+func (r *replica) refuse(note *atomic.Pointer[string], message string, err error) {
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	note.Store(new(message + ": " + first))
 	var problems config.Problems
 	if !errors.As(err, &problems) {
 		r.logger.Error(message, "error", err)

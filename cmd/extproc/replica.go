@@ -57,6 +57,8 @@ type replica struct {
 	config atomic.Pointer[config.Config] // the file as it is in force; replaced by reload only
 	ready  chan struct{}                 // closed once requests are served
 	drains atomic.Bool                   // set when the process was told to stop
+
+	configNote, workersNote atomic.Pointer[string] // why a file as it is now is not in force; nil: it is
 }
 
 // newReplica opens the listeners and builds the parts, in the order of their

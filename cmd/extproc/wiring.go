@@ -11,7 +11,6 @@ import (
 	"mooring/extproc"
 	"mooring/internal/config"
 	"mooring/internal/discovery"
-	"mooring/internal/tokenizer"
 	"mooring/routing"
 )
 
@@ -70,7 +69,7 @@ func affinityConfig(cfg *config.Config, replica uint64, logger *slog.Logger, met
 }
 
 func routingConfig(cfg *config.Config, kv *kvState, metrics prometheus.Registerer) routing.Config {
-	c := routing.Config{
+	return routing.Config{
 		SessionHeaders: cfg.Session.Headers,
 		GroupHeader:    cfg.Request.RoutingGroup.Header,
 		DefaultGroup:   cfg.Request.RoutingGroup.Default,
@@ -84,13 +83,10 @@ func routingConfig(cfg *config.Config, kv *kvState, metrics prometheus.Registere
 		Weights:        weights(cfg),
 		Temperature:    cfg.Routing.Temperature,
 		Limits:         routing.Limits(cfg.Routing.Limits),
+		Tokenizer:      kv.tokenizer,
+		TokenizerURL:   tokenizerURL(cfg.Routing.Tokenizer.URL),
 		Registerer:     metrics,
 	}
-	if t := cfg.Routing.Tokenizer; t.URL != config.TokenizerOff {
-		c.Tokenizer = tokenizer.New(tokenizer.Config{Deadline: t.Deadline, Registerer: metrics})
-		c.TokenizerURL = tokenizerURL(t.URL)
-	}
-	return c
 }
 
 func weights(cfg *config.Config) routing.Weights {

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -27,6 +28,8 @@ type breakers struct {
 // breaker is the circuit of one endpoint.
 type breaker struct {
 	failures int       // in a row
+	last     Outcome   // of the last of them
+	at       time.Time // when that was
 	pause    time.Time // until then it is not called, once failures are enough
 	trial    bool      // one call finds out whether it works again
 }
@@ -54,29 +57,34 @@ func (b *breakers) enter(endpoint string, now time.Time) bool {
 	}
 }
 
-// leave notes what a call said of its endpoint.
-func (b *breakers) leave(endpoint string, v verdict, now time.Time) {
+// leave notes how a call of an endpoint went. It reports whether that opened its
+// circuit, or closed it.
+func (b *breakers) leave(endpoint string, o Outcome, now time.Time) (opened, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	circuit := b.mu.failing[endpoint]
-	switch v {
+	switch o.verdict() {
 	case works:
+		closed = circuit != nil && circuit.failures >= failuresToOpen
 		delete(b.mu.failing, endpoint)
 	case fails:
 		if circuit == nil {
 			circuit = b.addLocked(endpoint)
 		}
-		circuit.fail(now)
+		circuit.fail(o, now)
+		opened = circuit.failures == failuresToOpen
 	case silent:
 		if circuit != nil {
 			circuit.trial = false
 		}
 	}
+	return opened, closed
 }
 
-func (c *breaker) fail(now time.Time) {
+func (c *breaker) fail(o Outcome, now time.Time) {
 	c.trial = false
 	c.failures++
+	c.last, c.at = o, now
 	if beyond := c.failures - failuresToOpen; beyond >= 0 {
 		c.pause = now.Add(min(firstPause<<min(beyond, 10), longestPause))
 	}
@@ -93,4 +101,20 @@ func (b *breakers) addLocked(endpoint string) *breaker {
 	c := &breaker{}
 	b.mu.failing[endpoint] = c
 	return c
+}
+
+// open returns the endpoints whose circuits are open and that failed lately, with
+// how, ordered.
+func (b *breakers) open(now time.Time) []string {
+	const lately = 2 * longestPause
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var all []string
+	for endpoint, circuit := range b.mu.failing {
+		if circuit.failures >= failuresToOpen && now.Sub(circuit.at) < lately {
+			all = append(all, endpoint+" ("+circuit.last.String()+")")
+		}
+	}
+	slices.Sort(all)
+	return all
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -26,6 +27,9 @@ type Config struct {
 	CacheTokens int
 	// Transport makes the calls. Nil means one of its own.
 	Transport http.RoundTripper
+	// Logger is told of endpoints that are left alone, and that answer again. Nil
+	// discards.
+	Logger *slog.Logger
 	// Registerer gets the metrics. Nil: they are not registered.
 	Registerer prometheus.Registerer
 }
@@ -48,6 +52,9 @@ func New(cfg Config) *Client {
 	setDefault(&cfg.MaxCalls, 64)
 	setDefault(&cfg.MaxAnswerBytes, 8<<20)
 	setDefault(&cfg.CacheTokens, 4<<20)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
 	c := &Client{
 		cfg: cfg, transport: cfg.Transport, turns: make(chan struct{}, cfg.MaxCalls),
 		circuits: newBreakers(), answers: newCache(cfg.CacheTokens), metrics: newMetrics(cfg.Registerer),
@@ -57,6 +64,10 @@ func New(cfg Config) *Client {
 	}
 	return c
 }
+
+// LeftAlone returns the endpoints that failed too often within the last minute and
+// are not asked for a while, each with how it failed, ordered.
+func (c *Client) LeftAlone() []string { return c.circuits.open(time.Now()) }
 
 func setDefault[T int | int64 | time.Duration](field *T, value T) {
 	if *field == 0 {
@@ -120,7 +131,12 @@ func (c *Client) tokens(ctx context.Context, endpoints iter.Seq[string], scope s
 	if outcome == Timeout {
 		outcome = expired(ctx, Timeout)
 	}
-	c.circuits.leave(endpoint, outcome.verdict(), time.Now())
+	switch opened, closed := c.circuits.leave(endpoint, outcome, time.Now()); {
+	case opened:
+		c.cfg.Logger.Warn("a tokenizer does not answer; it is left alone for a while", "endpoint", endpoint, "outcome", outcome.String())
+	case closed:
+		c.cfg.Logger.Info("a tokenizer answers again", "endpoint", endpoint)
+	}
 	if outcome == OK {
 		c.answers.add(key, tokens)
 	}

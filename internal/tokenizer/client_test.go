@@ -219,6 +219,9 @@ func TestACircuitOpensAndCloses(t *testing.T) {
 				t.Fatalf("after %ds: %v, want a trial that fails", seconds, outcome)
 			}
 		}
+		if got := c.LeftAlone(); len(got) != 1 || got[0] != "http://10.0.0.1:8000/tokenize (failed)" {
+			t.Errorf("left alone: %q", got)
+		}
 		if got, want := int(s.calls.Load()), 5+len(pauses); got != want {
 			t.Errorf("%d calls, want %d", got, want)
 		}
@@ -228,6 +231,9 @@ func TestACircuitOpensAndCloses(t *testing.T) {
 			if outcome := ask(c, "a"); outcome != want {
 				t.Errorf("repaired, call %d: %v, want %v", i, outcome, want)
 			}
+		}
+		if got := c.LeftAlone(); len(got) != 0 {
+			t.Errorf("repaired, left alone: %q", got)
 		}
 		s.status = 500
 		if outcome := ask(c, "b"); outcome != tokenizer.Failed {

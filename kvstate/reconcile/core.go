@@ -33,6 +33,7 @@ type core struct {
 // watchState is what one discovery source said.
 type watchState struct {
 	known   bool
+	lost    error // why it is not known; nil also before the first look
 	records map[recordName]kvstate.CacheOwnerID
 }
 

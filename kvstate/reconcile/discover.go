@@ -14,6 +14,7 @@ func (c *core) update(u update) {
 		w = &watchState{records: make(map[recordName]kvstate.CacheOwnerID)}
 		c.watches[u.watch] = w
 	}
+	w.lost = u.lost
 	if known := u.lost == nil; known != w.known {
 		w.known = known
 		for _, id := range w.records {

@@ -16,7 +16,7 @@ func (c *core) judge(o *owner, now time.Time) {
 		if o.since.IsZero() {
 			return
 		}
-		r = kvstate.Resolution{Owner: o.id}
+		r = kvstate.Resolution{Owner: o.id, Reason: kvstate.NoSource}
 	default:
 		c.out.resolves++
 		r = kvstate.Resolve(c.inputs(o))

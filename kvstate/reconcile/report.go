@@ -153,7 +153,11 @@ func (r *Reconciler) Problems() []string {
 	defer r.mu.Unlock()
 	for name, w := range r.mu.core.watches {
 		if !w.known {
-			all = append(all, fmt.Sprintf("kv state: the records of %s are uncertain", name))
+			why := "they were not read yet"
+			if w.lost != nil {
+				why = w.lost.Error()
+			}
+			all = append(all, fmt.Sprintf("kv state: the records of the %s %s are uncertain: %s", name, r.cfg.RecordsDir, why))
 		}
 	}
 	var owners []string
