@@ -70,11 +70,24 @@ func (r *Reconciler) publish(vs []verdict) {
 			args = append(args, "problem", v.problem.Error())
 		}
 		level := slog.LevelInfo
-		if v.again { // a connection that flaps must not fill the log
+		if !v.again {
+			r.traceChange(&v)
+		} else { // a connection that flaps must not fill the log
 			level = slog.LevelDebug
 		}
 		r.cfg.Logger.Log(context.Background(), level, "cache owner resolved", args...)
 	}
+}
+
+// traceChange makes a span without length of a changed resolution.
+func (r *Reconciler) traceChange(v *verdict) {
+	_, span := r.tracer.Start(context.Background(), "kvstate.resolve", trace.WithAttributes(
+		attribute.String("mooring.kvstate.owner", v.now.Owner.Key().String()),
+		attribute.String("mooring.kvstate.before", v.before.State.String()),
+		attribute.String("mooring.kvstate.resolution", v.now.State.String()),
+		attribute.String("mooring.kvstate.reason", v.now.Reason.String()),
+		attribute.String("mooring.worker", v.now.Worker.String())))
+	span.End()
 }
 
 // restore puts a recovered state into the index when it is its turn.
