@@ -90,7 +90,7 @@ type figuresJSON struct {
 func (s *server) postExplain(w http.ResponseWriter, r *http.Request) error {
 	var in explained
 	if err := json.UnmarshalRead(http.MaxBytesReader(w, r.Body, maxExplained), &in, json.RejectUnknownMembers(true)); err != nil {
-		return badExplained(err)
+		return badBody(err, `the body must be {"headers":{..},"body":{..}} or have "text" instead of "body"`, "a field is of another type")
 	}
 	headers, err := in.values()
 	if err != nil {
@@ -152,27 +152,6 @@ func (in *explained) values() (http.Header, error) {
 		headers[name] = append(headers[name], several...)
 	}
 	return headers, nil
-}
-
-// badExplained says what is wrong with a body without quoting it: it holds a prompt.
-func badExplained(err error) error {
-	const want = `the body must be {"headers":{..},"body":{..}} or have "text" instead of "body"`
-	var (
-		large    *http.MaxBytesError
-		semantic *json.SemanticError
-	)
-	switch {
-	case errors.As(err, &large):
-		return err
-	case errors.As(err, &semantic) && semantic.Err == json.ErrUnknownName:
-		return invalid("%s; it has the unknown field %q", want, semantic.JSONPointer.LastToken())
-	case errors.Is(err, jsontext.ErrDuplicateName):
-		return invalid("%s; it has a field twice", want)
-	case errors.As(err, &semantic):
-		return invalid("%s; a field is of another type", want)
-	default:
-		return invalid("%s; it is not valid JSON", want)
-	}
 }
 
 func newExplainJSON(e *routing.Explanation, now time.Time) explainJSON {

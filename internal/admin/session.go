@@ -1,14 +1,12 @@
 package admin
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"mooring/affinity"
 	"mooring/internal/fleet"
@@ -112,7 +110,7 @@ func (s *server) putSession(w http.ResponseWriter, r *http.Request) error {
 	}
 	err = json.UnmarshalRead(http.MaxBytesReader(w, r.Body, maxBody), &body, json.RejectUnknownMembers(true))
 	if err != nil {
-		return badBody(err)
+		return badBody(err, `the body must be {"target":"TARGET"}`, "the target is a string")
 	}
 	name, err := parseTarget(body.Target)
 	if err != nil {
@@ -139,26 +137,4 @@ func (s *server) deleteSession(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
-}
-
-// badBody says what is wrong with a body in the words of the API; those of the
-// decoder speak of Go types.
-func badBody(err error) error {
-	const want = `the body must be {"target":"TARGET"}`
-	var (
-		large    *http.MaxBytesError
-		semantic *json.SemanticError
-	)
-	switch {
-	case errors.As(err, &large):
-		return err
-	case errors.As(err, &semantic) && semantic.Err == json.ErrUnknownName:
-		return invalid("%s; it has the unknown field %q", want, semantic.JSONPointer.LastToken())
-	case errors.Is(err, jsontext.ErrDuplicateName):
-		return invalid("%s; it has a field twice", want)
-	case errors.As(err, &semantic):
-		return invalid("%s, with a string", want)
-	default:
-		return invalid("%s; it is not valid JSON", want)
-	}
 }
