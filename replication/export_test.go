@@ -35,3 +35,10 @@ func (c *Config) Ablate(rule string) {
 
 // NarrowAll has every bucket count as large.
 func (c *Config) NarrowAll() { c.ablate.narrowAll = true }
+
+// Waiting is how many changes wait to be sent.
+func (c *Core) Waiting() int {
+	c.sink.mu.Lock()
+	defer c.sink.mu.Unlock()
+	return c.sink.changes.Len()
+}

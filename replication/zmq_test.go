@@ -21,6 +21,11 @@ const patience = 20 * time.Second
 // eventually polls what real sockets show by no event.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
+	within(t, patience, what, ok)
+}
+
+func within(t *testing.T, patience time.Duration, what string, ok func() bool) {
+	t.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("never: %s", what)
@@ -31,12 +36,19 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // node is a replica on real sockets.
 type node struct {
 	mesh   *replication.ZMQ
+	core   *replication.Core
 	runner *replication.Runner
 	table  *affinity.Table
 	stop   func()
 }
 
 func startNode(t *testing.T, id uint64, listen string, peers ...string) *node {
+	t.Helper()
+	return startBigNode(t, id, 0, listen, peers...)
+}
+
+// startBigNode starts one for so many sessions; 0: the default.
+func startBigNode(t *testing.T, id uint64, sessionsMax int, listen string, peers ...string) *node {
 	t.Helper()
 	n := &node{}
 	var err error
@@ -45,7 +57,7 @@ func startNode(t *testing.T, id uint64, listen string, peers ...string) *node {
 	}
 	var core *replication.Core
 	sessions, err := affinity.NewResolver(fleet.NewLive(viewOf(3)), affinity.Config{
-		WriterID: id, Publish: func(p fleet.Partition, ev affinity.Event) { core.Local(p, ev) },
+		WriterID: id, MaxSessions: sessionsMax, Publish: func(p fleet.Partition, ev affinity.Event) { core.Local(p, ev) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -54,6 +66,7 @@ func startNode(t *testing.T, id uint64, listen string, peers ...string) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
+	n.core = core
 	n.table, _ = sessions.Table(part)
 	n.runner = replication.NewRunner(core, n.mesh, nil, nil)
 	ctx, cancel := context.WithCancel(context.Background())
