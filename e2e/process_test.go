@@ -2,10 +2,13 @@ package e2e
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -128,12 +131,35 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// signal sends sig.
+// signal sends sig. After SIGSTOP it returns when the process has stopped: until
+// then it may go on, some of its threads longer than others.
 func (p *process) signal(sig os.Signal) {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(sig); err != nil {
 		p.t.Fatalf("signal %s: %v", p.name, err)
 	}
+	if sig == syscall.SIGSTOP {
+		eventually(p.t, 10*time.Second, p.name+" has stopped", p.stopped)
+	}
+}
+
+// stopped reports whether every thread of the process is stopped.
+func (p *process) stopped() bool {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
+	if err != nil || len(threads) == 0 {
+		return false
+	}
+	for _, thread := range threads {
+		stat, err := os.ReadFile(thread)
+		if err != nil {
+			continue // it has ended meanwhile
+		}
+		// The state stands behind the name, which is in parentheses.
+		if _, after, ok := bytes.Cut(stat, []byte(") ")); !ok || after[0] != 'T' {
+			return false
+		}
+	}
+	return true
 }
 
 // waitExit waits for the process to end by itself and returns its exit code.

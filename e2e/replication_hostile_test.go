@@ -83,6 +83,7 @@ func TestReplicationHostileClients(t *testing.T) {
 	for range 10 {
 		visit()
 	}
+	m.equalTables(10*time.Second, m.replicas...)
 	for i, r := range m.replicas {
 		if moved := r.moved(t, went); moved > 0 {
 			t.Errorf("replica %d: %d of 100 sessions moved", i, moved)
