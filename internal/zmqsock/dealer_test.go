@@ -58,6 +58,19 @@ func TestDealerAsksRouter(t *testing.T) {
 	}
 }
 
+// Whoever closed the connection is told that nobody else did.
+func TestDealerClosed(t *testing.T) {
+	r := listenRouter(t, zmqsock.RouterConfig{Serve: count})
+	d := dialDealer(t, zmqsock.DealerConfig{Endpoint: r.Endpoint()})
+	d.Close()
+	if _, err := d.Receive(); zmqsock.ReasonOf(err) != zmqsock.Stopped {
+		t.Errorf("receive: %v", err)
+	}
+	if err := d.Send(nil, request(1)); zmqsock.ReasonOf(err) != zmqsock.Stopped {
+		t.Errorf("send: %v", err)
+	}
+}
+
 // A context that ends frees whoever waits.
 func TestDealerContext(t *testing.T) {
 	r := listenRouter(t, zmqsock.RouterConfig{Serve: count})

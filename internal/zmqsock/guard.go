@@ -75,14 +75,17 @@ func (g *guard) Read(p []byte) (int, error) {
 func (g *guard) Write(p []byte) (int, error) {
 	if g.phase == inTraffic {
 		if err := g.SetWriteDeadline(time.Now().Add(g.stall)); err != nil {
-			return 0, err
+			return 0, endf(whoClosed(err), "write: %w", err)
 		}
 	}
 	n, err := g.Conn.Write(p)
-	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
-		err = endf(Stalled, "write: %w", err)
+	switch {
+	case err == nil:
+		return n, nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return n, endf(Stalled, "write: %w", err)
 	}
-	return n, err
+	return n, endf(whoClosed(err), "write: %w", err)
 }
 
 // advance checks what comes next and sets checked and body, or deals with it.
@@ -198,7 +201,7 @@ func (s source) Read(p []byte) (int, error) {
 			silence, until = Idle, time.Now().Add(g.idle)
 		}
 		if err := g.SetReadDeadline(until); err != nil {
-			return 0, endf(PeerClosed, "read: %w", err)
+			return 0, endf(whoClosed(err), "read: %w", err)
 		}
 	} else {
 		silence = HandshakeTimeout
@@ -209,8 +212,6 @@ func (s source) Read(p []byte) (int, error) {
 		return n, nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return 0, endf(silence, "read: %w", err)
-	case errors.Is(err, net.ErrClosed):
-		return 0, endf(Stopped, "read: %w", err)
 	}
-	return 0, endf(PeerClosed, "read: %w", err)
+	return 0, endf(whoClosed(err), "read: %w", err)
 }

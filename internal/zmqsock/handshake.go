@@ -22,7 +22,7 @@ func handshake(c net.Conn, ours zmq4.SocketType, within time.Duration, g *guard)
 	g.in = bufio.NewReaderSize(source{g}, 32<<10)
 	g.fits = peersOf(ours)
 	if err := c.SetDeadline(time.Now().Add(within)); err != nil {
-		return nil, endf(PeerClosed, "set deadline: %w", err)
+		return nil, endf(whoClosed(err), "set deadline: %w", err)
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -37,7 +37,7 @@ func handshake(c net.Conn, ours zmq4.SocketType, within time.Duration, g *guard)
 		return nil, endf(reasonOf(err, HandshakeInvalid), "handshake: %w", err)
 	}
 	if err := c.SetDeadline(time.Time{}); err != nil {
-		return nil, endf(PeerClosed, "clear deadline: %w", err)
+		return nil, endf(whoClosed(err), "clear deadline: %w", err)
 	}
 	return &wire{guard: g, codec: codec}, nil
 }

@@ -3,6 +3,7 @@ package zmqsock
 import (
 	"errors"
 	"fmt"
+	"net"
 	"sync/atomic"
 )
 
@@ -76,6 +77,15 @@ func reasonOf(err error, otherwise Reason) Reason {
 		return e.reason
 	}
 	return otherwise
+}
+
+// whoClosed returns who closed a connection that can be used no more: we did, or
+// the peer.
+func whoClosed(err error) Reason {
+	if errors.Is(err, net.ErrClosed) {
+		return Stopped
+	}
+	return PeerClosed
 }
 
 // tally counts by reason; safe for concurrent use.
