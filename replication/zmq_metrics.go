@@ -43,7 +43,7 @@ type meshCollector struct {
 	r *Runner
 
 	listening, subscribers, dropped, closed, joined *prometheus.Desc
-	connected, heard, holes, differing              *prometheus.Desc
+	connected, refused, heard, holes, differing     *prometheus.Desc
 }
 
 // RegisterMesh registers the metrics of a mesh and of who runs on it. Labels are
@@ -60,6 +60,7 @@ func RegisterMesh(z *ZMQ, r *Runner, to prometheus.Registerer) error {
 		closed:      desc("mesh_closed_total", "Connections to the mesh port that ended or were refused, by reason.", "reason"),
 		joined:      desc("mesh_joined", "1 for how far the joining is: joining, digest (peers answered and were repaired) or timeout.", "by"),
 		connected:   desc("peer_connected", "Whether a configured peer is connected.", "endpoint"),
+		refused:     desc("peer_refused", "Whether the latest message from a configured peer was refused for its signature, or for having one.", "endpoint"),
 		heard:       desc("peer_heard_seconds", "Time since the last message of a replica at a configured peer's endpoint.", "endpoint"),
 		holes:       desc("peer_holes", "Messages of the peer that never came.", "endpoint"),
 		differing:   desc("peer_differing", "Sessions that differed at the peer's last digests, estimated.", "endpoint"),
@@ -87,7 +88,7 @@ func (z *ZMQ) overflowed() uint64 {
 
 // Describe implements prometheus.Collector.
 func (c *meshCollector) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.listening, c.subscribers, c.dropped, c.closed, c.joined, c.connected, c.heard, c.holes, c.differing} {
+	for _, d := range []*prometheus.Desc{c.listening, c.subscribers, c.dropped, c.closed, c.joined, c.connected, c.refused, c.heard, c.holes, c.differing} {
 		descs <- d
 	}
 }
@@ -118,6 +119,7 @@ func (c *meshCollector) Collect(metrics chan<- prometheus.Metric) {
 	now := time.Now()
 	for _, p := range status.At(c.z.Links()) {
 		show(c.connected, prometheus.GaugeValue, number(p.Connected), p.Endpoint)
+		show(c.refused, prometheus.GaugeValue, number(p.Distrust != Trusted), p.Endpoint)
 		if p.SenderID == 0 {
 			continue
 		}

@@ -18,14 +18,15 @@ import (
 )
 
 // joinedMesh runs a mesh until its joining is over, and until the test ends.
-func joinedMesh(t *testing.T, id uint64, r config.Replication) *mesh {
+func joinedMesh(t *testing.T, id uint64, r config.Replication) (*mesh, *prometheus.Registry) {
 	t.Helper()
 	r.Listen, r.SyncTimeout, r.DigestInterval = "tcp://127.0.0.1:0", time.Millisecond, time.Second
 	sessions, err := affinity.NewResolver(fleet.NewLive(fleet.NewView(nil)), affinity.Config{WriterID: id})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := newMesh(&config.Config{Replication: r}, id, sessions, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	metrics := prometheus.NewRegistry()
+	m, err := newMesh(&config.Config{Replication: r}, id, sessions, nil, slog.New(slog.DiscardHandler), metrics)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,11 +36,11 @@ func joinedMesh(t *testing.T, id uint64, r config.Replication) *mesh {
 	if err := m.runner.Joined(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return m
+	return m, metrics
 }
 
 func TestAloneWarnsOfNothing(t *testing.T) {
-	m := joinedMesh(t, 1, config.Replication{})
+	m, _ := joinedMesh(t, 1, config.Replication{})
 	if w := m.warnings(); len(w) != 0 || m.state() != "alone" || m.runner.Status().Join != replication.JoinedByTimeout {
 		t.Errorf("state %q, joined by %v, warnings %q; want alone, by timeout, and none", m.state(), m.runner.Status().Join, w)
 	}
@@ -51,7 +52,8 @@ func TestReadinessNamesPeersWithAnotherKey(t *testing.T) {
 	if err := os.WriteFile(key, []byte("0123456789abcdef"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	with, without := joinedMesh(t, 1, config.Replication{KeyFile: key}), joinedMesh(t, 2, config.Replication{})
+	with, metrics := joinedMesh(t, 1, config.Replication{KeyFile: key})
+	without, _ := joinedMesh(t, 2, config.Replication{})
 	with.transport.SetPeers([]string{without.endpoint()})
 	without.transport.SetPeers([]string{with.endpoint()})
 	for m, want := range map[*mesh]string{with: "are not signed, and this replica has a key", without: "are signed, and this replica has no key"} {
@@ -63,6 +65,23 @@ func TestReadinessNamesPeersWithAnotherKey(t *testing.T) {
 			}
 		}
 	}
+	if got := gauge(t, metrics, "mooring_peer_refused"); got != 1 {
+		t.Errorf("mooring_peer_refused is %v, want 1", got)
+	}
+}
+
+func gauge(t *testing.T, metrics *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	return -1
 }
 
 func TestUnheardPeersAreWarnedOf(t *testing.T) {
