@@ -2,6 +2,7 @@ package replication
 
 import (
 	"math/bits"
+	"slices"
 	"time"
 
 	"mooring/affinity"
@@ -22,8 +23,10 @@ type PeerAt struct {
 	Distrust Distrust  // of what came then
 }
 
-// At joins the links with what was heard over them.
+// At joins the links with what was heard over them. A link to this replica itself
+// is left out.
 func (s *Status) At(links []Link) []PeerAt {
+	links = slices.DeleteFunc(slices.Clone(links), func(l Link) bool { return l.Endpoint == s.Self })
 	peers := make([]PeerAt, len(links))
 	for i, l := range links {
 		peers[i].Link = l

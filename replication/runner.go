@@ -83,6 +83,7 @@ type Status struct {
 	Converged bool    // whether nothing differed from some peer since the joining began
 	Peers     []Peer  // of those that are not heard, ConvergedSince is zero
 	Voices    []Voice // the endpoints from which something came
+	Self      string  // the endpoint among the peers that is this replica's own; "" if none was found out to be
 }
 
 // NewRunner returns a Runner; signer may be nil, and so may logger, which discards.
@@ -197,7 +198,7 @@ func (r *Runner) Run(ctx context.Context) error {
 
 // report renews the status. Only Run's goroutine writes it.
 func (r *Runner) report(now time.Time) {
-	next := Status{Join: r.core.joinState(), Peers: r.core.Peers(), Voices: r.voices.list()}
+	next := Status{Join: r.core.joinState(), Peers: r.core.Peers(), Voices: r.voices.list(), Self: r.core.echoes}
 	next.Converged = r.status.Converged && next.Join != Joining
 	for i, p := range next.Peers {
 		if now.Sub(p.LastHeard) >= quiet {

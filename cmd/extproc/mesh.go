@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -88,9 +89,12 @@ func (m *mesh) run(ctx context.Context) error {
 	return m.runner.Run(ctx)
 }
 
-// alone reports whether there are no peers: then there is nothing to wait for,
-// and nothing to miss.
-func (m *mesh) alone() bool { return len(m.transport.Links()) == 0 }
+// alone reports whether there are no peers but this replica itself: then there is
+// nothing to wait for, and nothing to miss.
+func (m *mesh) alone() bool {
+	status := m.runner.Status()
+	return len(status.At(m.transport.Links())) == 0
+}
 
 // join waits until the peers' bindings are here, or the sync timeout has passed.
 func (m *mesh) join(ctx context.Context) error {
@@ -139,15 +143,16 @@ func (m *mesh) warnings() (warnings []string) {
 	}
 	status := m.runner.Status()
 	peers := status.At(m.transport.Links())
-	connected := 0
+	var down []string
 	for _, p := range peers {
 		if p.Connected {
-			connected++
 			warnings = append(warnings, unheard(&p)...)
+		} else {
+			down = append(down, p.Endpoint)
 		}
 	}
-	if len(peers) > 0 && connected == 0 {
-		warnings = append(warnings, fmt.Sprintf("replication: none of %d peers is connected; this replica serves alone", len(peers)))
+	if len(down) > 0 {
+		warnings = append(warnings, notConnected(down, len(peers)))
 	}
 	if len(peers) > 0 && status.Join == replication.JoinedByTimeout && !status.Converged {
 		warnings = append(warnings, "replication: ready since replication.sync_timeout passed, not since a peer's bindings are here")
@@ -158,6 +163,19 @@ func (m *mesh) warnings() (warnings []string) {
 		}
 	}
 	return warnings
+}
+
+// notConnected names some of the peers that are down.
+func notConnected(down []string, peers int) string {
+	const most = 3
+	if len(down) == peers {
+		return fmt.Sprintf("replication: none of %d peers is connected; this replica serves alone", peers)
+	}
+	more := ""
+	if n := len(down) - most; n > 0 {
+		down, more = down[:most], fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("replication: %s%s of %d peers not connected", strings.Join(down, ", "), more, peers)
 }
 
 // unheard says why nothing of a connected peer's gets here.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,15 +59,20 @@ func TestReadinessNamesPeersWithAnotherKey(t *testing.T) {
 	without.transport.SetPeers([]string{with.endpoint()})
 	for m, want := range map[*mesh]string{with: "are not signed, and this replica has a key", without: "are signed, and this replica has no key"} {
 		says := func(w string) bool { return strings.Contains(w, "peer tcp://") && strings.Contains(w, want) }
-		deadline := time.Now().Add(20 * time.Second)
-		for ; !slices.ContainsFunc(m.warnings(), says); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("no warning that the peer's messages %s; there are %q", want, m.warnings())
-			}
-		}
+		within(t, "a warning that the peer's messages "+want, func() bool { return slices.ContainsFunc(m.warnings(), says) })
 	}
 	if got := gauge(t, metrics, "mooring_peer_refused"); got != 1 {
 		t.Errorf("mooring_peer_refused is %v, want 1", got)
+	}
+}
+
+// within waits for what happens between real sockets.
+func within(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
 	}
 }
 
@@ -104,5 +110,26 @@ func TestUnheardPeersAreWarnedOf(t *testing.T) {
 		if (got != "") != (c.want != "") || !strings.Contains(got, c.want) || got != "" && !strings.Contains(got, "tcp://p:1") {
 			t.Errorf("%+v: %q, want %q", p, got, c.want)
 		}
+	}
+}
+
+// A replica that is listed by name among its own peers finds out that it is that
+// one; a peer that is down is named.
+func TestMeshKnowsItselfAndWhoIsDown(t *testing.T) {
+	m, _ := joinedMesh(t, 1, config.Replication{})
+	other, _ := joinedMesh(t, 2, config.Replication{})
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(m.endpoint(), "tcp://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.transport.SetPeers([]string{"tcp://localhost:" + port})
+	within(t, "alone, though it is listed", m.alone)
+
+	m.transport.SetPeers([]string{"tcp://localhost:" + port, other.endpoint(), "tcp://127.0.0.1:1"})
+	within(t, "a warning of the one that is down", func() bool {
+		return slices.Contains(m.warnings(), "replication: tcp://127.0.0.1:1 of 2 peers not connected")
+	})
+	if got := m.peers(); len(got) != 2 || got[0].Endpoint != other.endpoint() {
+		t.Errorf("peers %+v; want two, and not itself", got)
 	}
 }
