@@ -32,13 +32,13 @@ func (r *meshReplica) flow(prefix string, perSecond int) *flow {
 		defer close(work)
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
-		for n := 0; ; {
+		for n, began := 0, time.Now(); ; {
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
 			}
-			for range max(1, perSecond/100) {
+			for due := int(time.Since(began).Seconds() * float64(perSecond)); n < due; {
 				select {
 				case work <- n:
 					n++
