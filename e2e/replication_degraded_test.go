@@ -39,7 +39,10 @@ func TestReplicationCannotStart(t *testing.T) {
 	if moved := b.moved(t, went); moved > 0 {
 		t.Errorf("%d of 100 sessions moved", moved)
 	}
-	eventually(t, 10*time.Second, "no warnings any more", func() bool { return len(a.readiness(t).Warnings) == 0 })
+	eventually(t, 10*time.Second, "a warning of the peer that is nowhere, and no other", func() bool {
+		w := a.readiness(t).Warnings
+		return len(w) == 1 && strings.Contains(w[0], "tcp://nobody.invalid:9092 of 2 peers not connected")
+	})
 }
 
 // TestReplicationWithoutMesh: an empty address turns it off.
