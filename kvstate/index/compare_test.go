@@ -158,9 +158,7 @@ func FuzzSameAsNaive(f *testing.F) {
 	f.Add([]byte("0123456789abcdefghijklmnopqrstuvwxyz0123456789abcdefghijklmnopqrstuvwxyz"), byte(0))
 	f.Add([]byte{0, 0, 0, 0, 1, 3, 2, 1, 2, 3, 4, 5, 0, 3, 0, 1, 0, 0, 4, 3, 3, 2, 1}, byte(20))
 	f.Fuzz(func(t *testing.T, in []byte, max byte) {
-		if len(in) > 4096 {
-			t.Skip("longer inputs only cost time")
-		}
+		in = in[:min(len(in), 4096)] // more only costs time
 		p, rng := newPair(t, int(max)+1), rand.New(rand.NewPCG(uint64(max), 2))
 		for len(in) > 0 {
 			in = p.step(in)
