@@ -1,6 +1,9 @@
 package routing
 
-import "time"
+import (
+	"sort"
+	"time"
+)
 
 // holding is this replica's live requests on one target, and what their prompts hold
 // there where these are known. Guarded by load.mu.
@@ -67,6 +70,28 @@ func (h *holding) expire(now time.Time) {
 		h.queue[0] = nil
 		h.queue = h.queue[1:]
 	}
+}
+
+// proven returns how much of the prompt work in h is done already, as p shows of
+// which the target holds so many blocks: where a live prompt begins like p, the
+// engine has computed what it holds of that. Of a nil holding it is none.
+func (h *holding) proven(p *prompt, there int) (done int) {
+	if h == nil || h.prefill == 0 || there == 0 {
+		return 0
+	}
+	for _, e := range h.queue {
+		if e.prefill > 0 {
+			left := len(e.sequence) + e.partial - min(there, common(e.sequence, p.sequence))
+			done += max(0, e.prefill-left)
+		}
+	}
+	return done
+}
+
+// common returns how many blocks two prompts share. A block's sequence hash stands
+// for all before it too.
+func common(a, b []uint64) int {
+	return sort.Search(min(len(a), len(b)), func(i int) bool { return a[i] != b[i] })
 }
 
 // requests returns the live requests; of a nil holding there are none.

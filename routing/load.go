@@ -107,6 +107,9 @@ func (l *load) weighLocked(c *choice, remember bool) int {
 			h = l.sightLocked(row, h)
 		}
 		row.work = l.standingLocked(row, h, c.now)
+		if c.prompt.known() {
+			row.work.Prefill -= float64(h.proven(&c.prompt, row.overlap.Blocks()))
+		}
 		row.full = c.limits != nil && c.limits.exceeded(row.work, row.figures, row.fresh)
 		idlest = min(idlest, row.work.Prefill)
 	}
@@ -114,7 +117,11 @@ func (l *load) weighLocked(c *choice, remember bool) int {
 		for i := range c.rows {
 			row := &c.rows[i]
 			row.standing = c.weights.cost(0, 0, Overlap{}, row.work).Total
-			row.work.Decode += float64(c.prompt.blocks - l.mu.work[row.target].shared(&c.prompt))
+			// Of what others have in use, this prompt's blocks that are there may be part:
+			// a prefix that is asked for here is asked for elsewhere. They would be in use
+			// once, so that they are not taken for a burden.
+			shared := max(float64(l.mu.work[row.target].shared(&c.prompt)), min(row.others, float64(row.overlap.Blocks())))
+			row.work.Decode += float64(c.prompt.blocks) - shared
 			row.cost = c.weights.cost(c.prompt.blocks, idlest, row.overlap, row.work)
 		}
 	}
@@ -122,7 +129,7 @@ func (l *load) weighLocked(c *choice, remember bool) int {
 }
 
 // standingLocked returns what a row's target, whose holding is h, has to do without
-// this request.
+// this request, and fills in what of that is others'.
 func (l *load) standingLocked(row *row, h *holding, now time.Time) Work {
 	own := l.ofRankLocked(row.target, h)
 	work := Work{Requests: float64(own)}
@@ -138,7 +145,8 @@ func (l *load) standingLocked(row *row, h *holding, now time.Time) Work {
 	}
 	if row.fresh > 0 {
 		work.Requests += row.fresh * float64(max(0, row.figures.Running+row.figures.Waiting-then.requests))
-		work.Decode += row.fresh * max(0, row.figures.KVUse*float64(row.figures.KVBlocks)-float64(then.blocks))
+		row.others = row.fresh * max(0, row.figures.KVUse*float64(row.figures.KVBlocks)-float64(then.blocks))
+		work.Decode += row.others
 	}
 	return work
 }

@@ -13,7 +13,8 @@ type row struct {
 	figures Figures
 	fresh   float64 // 0 to 1: what figures count; 0 if there are none
 	work    Work
-	full    bool // over its limits: not chosen
+	others  float64 // blocks in use by requests of others, as the figures tell
+	full    bool    // over its limits: not chosen
 
 	// Zero where the prompt is not known.
 	standing float64 // what the target's work costs without this request
