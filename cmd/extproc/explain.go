@@ -25,7 +25,8 @@ func explainCommand() *cobra.Command {
 		Use:   "explain --file REQUEST.json",
 		Short: "Say where a running replica would send a request, and why",
 		Long: `Asks the admin API of a running replica what it would do with a request, and shows every
-candidate with what its choice would be judged by. Nothing is bound or counted.
+candidate with what its choice would be judged by. Nothing is bound, and no load is counted;
+a tokenizer may be asked.
 
 FILE is the request's body as a client sends it, - for standard input. Its session, group and the like are
 named by --header, as in the request's own headers.`,

@@ -80,10 +80,10 @@ func (kv *kvState) warnings() []string {
 	const most = 3
 	silent := kv.tokenizer.LeftAlone()
 	for _, endpoint := range silent[:min(len(silent), most)] {
-		all = append(all, "tokenizer "+endpoint+" does not answer: prompts that only it could turn into tokens are placed by load")
+		all = append(all, "tokenizer "+endpoint+": failed five times in a row just now, and is left alone for a while; raise routing.tokenizer.deadline if it is only slow")
 	}
 	if more := len(silent) - most; more > 0 {
-		all = append(all, fmt.Sprintf("%d more tokenizers do not answer", more))
+		all = append(all, fmt.Sprintf("%d more tokenizers failed just now", more))
 	}
 	return all
 }

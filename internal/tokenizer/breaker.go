@@ -106,7 +106,7 @@ func (b *breakers) addLocked(endpoint string) *breaker {
 // open returns the endpoints whose circuits are open and that failed lately, with
 // how, ordered.
 func (b *breakers) open(now time.Time) []string {
-	const lately = 2 * longestPause
+	const lately = longestPause // who is not asked any more is not told of for ever
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var all []string

@@ -65,8 +65,8 @@ func New(cfg Config) *Client {
 	return c
 }
 
-// LeftAlone returns the endpoints that failed too often within the last minute and
-// are not asked for a while, each with how it failed, ordered.
+// LeftAlone returns the endpoints that failed too often lately and are not
+// asked for a while, each with how it failed, ordered.
 func (c *Client) LeftAlone() []string { return c.circuits.open(time.Now()) }
 
 func setDefault[T int | int64 | time.Duration](field *T, value T) {

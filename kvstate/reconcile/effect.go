@@ -27,7 +27,7 @@ type effects struct {
 type verdict struct {
 	before, now kvstate.Resolution // before is zero for an owner that is new
 	problem     error
-	again       bool // another change of the owner was told within the last second
+	quiet       bool // the owner changes all the time
 }
 
 // edit is one change of what the index holds for an owner.

@@ -21,6 +21,15 @@ type feedSpec struct {
 	blockSize int
 }
 
+// at returns where the rank's events are, for messages.
+func (s *feedSpec) at() string {
+	endpoint, err := rankEndpoint(s.endpoint, s.worker.DPRank)
+	if err != nil {
+		return s.endpoint
+	}
+	return endpoint
+}
+
 // wantedFeeds returns the feeds that a view asks for. Workers keep theirs while
 // they are listed, in whatever state.
 func wantedFeeds(view *fleet.View, blockSize int) map[kvstate.Worker]feedSpec {
@@ -163,7 +172,7 @@ func testimonyOf(f *feed.Feed, spec *feedSpec) testimony {
 		err = fmt.Errorf("%w: %s", errBlockSize, details.BlockSizeError)
 	}
 	if err != nil {
-		t.problem = fmt.Errorf("worker %s, rank %d, events at %s + rank: %w", spec.name, spec.worker.DPRank, spec.endpoint, err)
+		t.problem = fmt.Errorf("worker %s, rank %d, events at %s: %w", spec.name, spec.worker.DPRank, spec.at(), err)
 	}
 	return t
 }

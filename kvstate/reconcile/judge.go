@@ -28,11 +28,23 @@ func (c *core) judge(o *owner, now time.Time) {
 	} else if sameVerdict(&r, &before) {
 		return
 	}
-	again := !o.told.IsZero() && now.Sub(o.told) < time.Second
-	if !again {
-		o.told = now
+	c.out.verdicts = append(c.out.verdicts, verdict{before: before, now: r, problem: o.why(), quiet: o.flaps(now)})
+}
+
+// An owner that changes more often than changesTold times in changesIn flaps: what
+// it does then must not fill the log.
+const (
+	changesTold = 10
+	changesIn   = time.Minute
+)
+
+// flaps notes a change and reports whether there were too many lately.
+func (o *owner) flaps(now time.Time) bool {
+	if now.Sub(o.told) >= changesIn {
+		o.told, o.changes = now, 0
 	}
-	c.out.verdicts = append(c.out.verdicts, verdict{before: before, now: r, problem: o.why(), again: again})
+	o.changes++
+	return o.changes > changesTold
 }
 
 // inputs gathers what Resolve is given about o.

@@ -23,7 +23,8 @@ type owner struct {
 
 	resolution kvstate.Resolution // as published
 	since      time.Time          // when its state, reason and worker came to be
-	told       time.Time          // when a change of it was last worth a line in the log
+	told       time.Time          // from when on its changes are counted
+	changes    int                // since then
 	problem    error              // what is wrong with the agent or its state, for people; nil: nothing
 
 	leaving bool  // the feed stops

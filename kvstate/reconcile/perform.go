@@ -57,8 +57,8 @@ func (r *Reconciler) publish(vs []verdict) {
 		r.cfg.Logger.Error("kv state conflict", "error", conflict)
 	}
 	for _, v := range vs {
-		if v.now.State == v.before.State && v.now.Reason == v.before.Reason && v.now.Worker == v.before.Worker {
-			continue
+		if v.now.State == v.before.State && v.now.Worker == v.before.Worker && (v.now.Reason == v.before.Reason || v.before.Reason == 0) {
+			continue // the same, or new and not ready yet
 		}
 		args := []any{"owner", v.now.Owner.Key().String(), "resolution", v.now.State.String(), "before", v.before.State.String()}
 		if v.now.State == kvstate.Ready {
@@ -70,10 +70,10 @@ func (r *Reconciler) publish(vs []verdict) {
 			args = append(args, "problem", v.problem.Error())
 		}
 		level := slog.LevelInfo
-		if !v.again {
-			r.traceChange(&v)
-		} else { // a connection that flaps must not fill the log
+		if v.quiet {
 			level = slog.LevelDebug
+		} else {
+			r.traceChange(&v)
 		}
 		r.cfg.Logger.Log(context.Background(), level, "cache owner resolved", args...)
 	}

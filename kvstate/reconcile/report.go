@@ -137,12 +137,12 @@ func better(a, b *owner) bool {
 	return cmp.Or(cmp.Compare(b.resolution.State, a.resolution.State), cmp.Compare(a.key.String(), b.key.String())) < 0
 }
 
-// unreachableAfter is how long an engine's events may be out of reach before that
-// is a problem: engines restart.
+// unreachableAfter is how long an engine or an agent may be out of reach before
+// that is a problem: they restart.
 const unreachableAfter = 5 * time.Second
 
 // Problems returns what operators should look at, for the warnings of GET /readyz:
-// lost watches, engines whose events are out of reach, block sizes that do not fit,
+// lost watches, engines and agents that are out of reach, block sizes that do not fit,
 // and workers with several cache owners. Of many alike some are named.
 func (r *Reconciler) Problems() []string {
 	var all []string
@@ -163,7 +163,9 @@ func (r *Reconciler) Problems() []string {
 	var owners []string
 	for _, o := range r.mu.core.owners {
 		err := o.why()
-		if apart := errors.Is(err, feed.ErrDisconnected) && time.Since(o.since) >= unreachableAfter; apart || errors.Is(err, errBlockSize) {
+		lasts := time.Since(o.since) >= unreachableAfter
+		silent := err != nil && (errors.Is(err, feed.ErrDisconnected) || o.resolution.Reason == kvstate.EndpointUnreachable)
+		if lasts && silent || errors.Is(err, errBlockSize) {
 			owners = append(owners, fmt.Sprintf("kv state: cache owner %s: %v", o.key, err))
 		}
 	}
