@@ -21,7 +21,7 @@ func ownReplies() []ownReply {
 	return []ownReply{
 		{"response.code == 413", "invalid_request_error", "too_large", "the request's body is longer than this gateway takes"},
 		{"response.code == 408 || response.code == 504", "service_unavailable", "timeout", "the request took too long"},
-		{"response.code == 503", "service_unavailable", "unavailable", "no worker can be reached now"},
+		{"response.code == 503", "service_unavailable", "unavailable", "Mooring, or the worker it chose, cannot be reached now"},
 		{"response.code >= 500", "service_unavailable", "gateway_error", "the gateway could not serve the request"},
 		{"response.code >= 400", "invalid_request_error", "bad_request", "the gateway refused the request"},
 	}
