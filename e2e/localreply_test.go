@@ -39,7 +39,7 @@ func TestEnvoysOwnRefusalsHaveOpenAIsShape(t *testing.T) {
 			s.replica.kill()
 			eventually(t, 5*time.Second, "the filter's absence shows", func() bool {
 				r, err := post(http1(), s.gateway, "/v1/completions", []byte(`{"model":"sim","prompt":"x"}`), nil)
-				return err == nil && refusal{status: 503, message: "no worker"}.check(r) == ""
+				return err == nil && refusal{status: 503, message: "Mooring, or the worker"}.check(r) == ""
 			})
 		})
 	}
