@@ -93,7 +93,7 @@ func (b blockedReader) Read([]byte) (int, error) {
 // running asks a worker how many requests it runs.
 func (w *simWorker) running(t *testing.T) float64 {
 	t.Helper()
-	return sumMetric(t, "http://"+w.address+"/metrics", "vllm:num_requests_running")
+	return metricAt(t, "http://"+w.address+"/metrics", "vllm:num_requests_running")
 }
 
 // TestOneRequestIDTwiceEndsTwoLeases repeats one x-request-id, as clients may,

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -129,36 +127,4 @@ func TestSIGTERMCutsNothing(t *testing.T) {
 	if code := s.replica.waitExit(20 * time.Second); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
-}
-
-// metric sums the series of one metric of the replica.
-func (s *stack) metric(name string) float64 {
-	s.t.Helper()
-	return sumMetric(s.t, s.admin+"/metrics", name)
-}
-
-// sumMetric sums the series of one metric at a Prometheus endpoint.
-func sumMetric(t *testing.T, url, name string) float64 {
-	t.Helper()
-	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := 0.0
-	for line := range strings.Lines(string(text)) {
-		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if base, _, _ := strings.Cut(series, "{"); base == name {
-			v, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				t.Fatalf("%s: %v", line, err)
-			}
-			sum += v
-		}
-	}
-	return sum
 }

@@ -79,7 +79,7 @@ func (s *stack) allApplied(w *simWorker, drop int) {
 	defer s.ifFailed(&state)
 	eventually(s.t, 10*time.Second, "all batches are applied", func() bool {
 		all := w.batches("published") + w.batches("withheld")
-		applied := int(seriesAt(s.t, s.admin+"/metrics", "mooring_kv_feed_batches_total", "worker", w.address))
+		applied := int(metricAt(s.t, s.admin+"/metrics", "mooring_kv_feed_batches_total", "worker", w.address))
 		state = fmt.Sprintf("%d of %d batches of %s are applied", applied, all, w.address)
 		if all > 0 && all%drop == 0 {
 			more++

@@ -98,7 +98,7 @@ func (s *stack) checkMissingRank(w *simWorker) {
 		return ready == 2
 	})
 	for rank, want := range []float64{1, 1, 0} {
-		if got := seriesAt(s.t, s.admin+"/metrics", "mooring_kv_feed_connected", "worker", w.address, "dp_rank", fmt.Sprint(rank)); got != want {
+		if got := metricAt(s.t, s.admin+"/metrics", "mooring_kv_feed_connected", "worker", w.address, "dp_rank", fmt.Sprint(rank)); got != want {
 			s.t.Errorf("rank %d: mooring_kv_feed_connected is %v, want %v", rank, got, want)
 		}
 	}

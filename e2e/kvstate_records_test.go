@@ -95,7 +95,7 @@ func (s agentStack) meanwhile(reason string, do, undo func()) {
 // recoveries is how often a state agent was asked for its whole state.
 func (s *stack) recoveries() float64 {
 	s.t.Helper()
-	return seriesAt(s.t, s.admin+"/metrics", "mooring_kvstate_control_seconds_count", "question", "full")
+	return metricAt(s.t, s.admin+"/metrics", "mooring_kvstate_control_seconds_count", "question", "full")
 }
 
 // only returns the only record of a topic.

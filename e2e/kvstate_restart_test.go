@@ -71,7 +71,7 @@ func TestKVRestartedEngineForgets(t *testing.T) {
 // batches is how many batches of KV events had an outcome.
 func (w *simWorker) batches(outcome string) int {
 	w.t.Helper()
-	return int(seriesAt(w.t, "http://"+w.address+"/metrics", "simworker_kv_batches_total", "outcome", outcome))
+	return int(metricAt(w.t, "http://"+w.address+"/metrics", "simworker_kv_batches_total", "outcome", outcome))
 }
 
 // TestKVLostBatches loses every third batch of each of six workers, whose replays

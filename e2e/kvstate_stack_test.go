@@ -3,9 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -108,41 +106,7 @@ func (s *stack) ownerOf(w *simWorker, rank uint32) kvOwner {
 // full is how many full blocks a worker says are cached in a tier.
 func (w *simWorker) full(tier string) int {
 	w.t.Helper()
-	return int(seriesAt(w.t, "http://"+w.address+"/metrics", "simworker_blocks", "tier", tier))
-}
-
-// seriesAt sums those series of a metric that have all the labels, name and value
-// in turn.
-func seriesAt(t *testing.T, url, name string, labels ...string) float64 {
-	t.Helper()
-	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := 0.0
-series:
-	for line := range strings.Lines(string(text)) {
-		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if base, _, _ := strings.Cut(series, "{"); base != name {
-			continue
-		}
-		for i := 0; i < len(labels); i += 2 {
-			if !strings.Contains(series, fmt.Sprintf("%s=%q", labels[i], labels[i+1])) {
-				continue series
-			}
-		}
-		v, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		sum += v
-	}
-	return sum
+	return int(metricAt(w.t, "http://"+w.address+"/metrics", "simworker_blocks", "tier", tier))
 }
 
 // inStep waits until the replica's index has as many blocks of each worker as that

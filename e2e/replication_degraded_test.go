@@ -115,7 +115,7 @@ func TestReplicationKey(t *testing.T) {
 // disposition returns how many messages came to that.
 func (r *meshReplica) disposition(t *testing.T, word string) float64 {
 	t.Helper()
-	return seriesOf(t, r.admin+"/metrics", fmt.Sprintf(`mooring_replication_events_total{disposition=%q}`, word))
+	return metricAt(t, r.admin+"/metrics", "mooring_replication_events_total", "disposition", word)
 }
 
 // TestReplicationShutdownSendsAll: what was bound just before SIGTERM is at the

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -67,7 +66,7 @@ func TestReplicationEndElsewhere(t *testing.T) {
 	}
 	eventually(t, 10*time.Second, "no lease left", func() bool { return picker.metric(t, "mooring_leases") == 0 })
 	entries := func(r *meshReplica, disposition string) float64 {
-		return seriesOf(t, r.admin+"/metrics", fmt.Sprintf(`mooring_access_log_entries_total{disposition=%q}`, disposition))
+		return metricAt(t, r.admin+"/metrics", "mooring_access_log_entries_total", "disposition", disposition)
 	}
 	if got := entries(other, "passed_on"); got != 20 {
 		t.Errorf("%v entries were passed on, want 20", got)

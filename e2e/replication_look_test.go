@@ -106,7 +106,7 @@ func (r *meshReplica) readiness(t *testing.T) (state readiness) {
 
 func (r *meshReplica) metric(t *testing.T, name string) float64 {
 	t.Helper()
-	return sumMetric(t, r.admin+"/metrics", name)
+	return metricAt(t, r.admin+"/metrics", name)
 }
 
 // equalTables waits until the replicas hold the same bindings, and returns them.
@@ -162,29 +162,5 @@ func (p *process) rss() int64 {
 		}
 	}
 	p.t.Fatal("no VmRSS")
-	return 0
-}
-
-// seriesOf returns one series at a Prometheus endpoint; 0 if it is not there.
-func seriesOf(t *testing.T, url, series string) float64 {
-	t.Helper()
-	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if value, ok := strings.CutPrefix(line, series+" "); ok {
-			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return v
-		}
-	}
 	return 0
 }
