@@ -21,6 +21,15 @@ import (
 	"mooring/internal/fleet"
 )
 
+const (
+	w1 = "10.0.0.1:8000"
+	w2 = "10.0.0.2:8000"
+	w3 = "10.0.0.3:8000"
+)
+
+// publishGap is the least time between two views that time and probes cause.
+const publishGap = 50 * time.Millisecond
+
 // answer is how a simulated worker answers its probes.
 type answer int
 
