@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -162,14 +163,14 @@ func (s *Scraper) Run(ctx context.Context) error {
 // adopt makes the active workers of view those that are read. The first readings
 // are spread over an interval.
 func (s *Scraper) adopt(view *fleet.View, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for id := range s.mu.ranks {
-		if _, ok := view.Worker(id); !ok {
-			delete(s.mu.ranks, id)
-			delete(s.failing, id)
-		}
+	gone := func(id fleet.WorkerID) bool {
+		_, ok := view.Worker(id)
+		return !ok
 	}
+	s.mu.Lock()
+	maps.DeleteFunc(s.mu.ranks, func(id fleet.WorkerID, _ []Figures) bool { return gone(id) })
+	s.mu.Unlock()
+	maps.DeleteFunc(s.failing, func(id fleet.WorkerID, _ bool) bool { return gone(id) })
 	active := make(map[fleet.WorkerID]bool)
 	for _, w := range view.Workers() {
 		if !w.Schedulable() || w.Address == "" {

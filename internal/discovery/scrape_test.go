@@ -1,10 +1,12 @@
 package discovery_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -171,6 +173,33 @@ func TestWorkersThatLeaveAreNotReadAnyMore(t *testing.T) {
 		synctest.Wait()
 		if after := len(p.asked("10.0.0.1:80")); after-before < 1 || after-before > 3 {
 			t.Errorf("back from draining it was asked %d times in 2 s, want about 2", after-before)
+		}
+	})
+}
+
+// Else those that come and go for ever and never tell their load would all be
+// remembered.
+func TestAWorkerThatLeftIsWarnedOfAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		live := fleet.NewLive(fleet.NewView(activeWorkers(1)))
+		var log bytes.Buffer
+		s := discovery.NewScraper(live, discovery.ScrapeConfig{
+			Path: "/metrics", Interval: time.Second, Transport: newPages(), Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.Run(ctx) }()
+		time.Sleep(5 * time.Second)
+		live.Publish(fleet.NewView(nil))
+		time.Sleep(5 * time.Second)
+		live.Publish(fleet.NewView(activeWorkers(1)))
+		time.Sleep(5 * time.Second)
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if n := strings.Count(log.String(), "do not tell its load"); n != 2 {
+			t.Errorf("warned %d times, want once for each time that it is there:\n%s", n, &log)
 		}
 	})
 }
