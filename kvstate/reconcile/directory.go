@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -141,17 +143,18 @@ func (d *directory) note(h *hearsay, e fsnotify.Event) {
 func (d *directory) look(heard hearsay, tell func(update)) {
 	d.arm() // before reading, so that what happens in between causes an event
 	heard.all = heard.all || !d.standing
-	var failure error
+	var failures []string // each once: if the root has left, all topics say so
 	changed := update{watch: directoryWatch}
 	for _, t := range d.topics {
-		if err := t.look(d.root, heard.of(t.name), &changed); err != nil {
-			failure = errors.Join(failure, err)
+		err := t.look(d.root, heard.of(t.name), &changed)
+		if err != nil && !slices.Contains(failures, err.Error()) {
+			failures = append(failures, err.Error())
 		}
 	}
 	switch {
-	case failure != nil:
+	case len(failures) > 0:
 		if d.standing || !d.told {
-			tell(update{watch: directoryWatch, lost: failure})
+			tell(update{watch: directoryWatch, lost: errors.New(strings.Join(failures, "; "))})
 		}
 		d.standing = false
 	case !d.standing:

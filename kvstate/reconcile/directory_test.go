@@ -138,6 +138,37 @@ func TestDirectoryThatLeavesIsUncertain(t *testing.T) {
 	w.wants("all:")
 }
 
+// What has left is named, in one line, and once: not by each topic.
+func TestUncertaintyNamesWhatHasLeft(t *testing.T) {
+	w := newLookedAt(t)
+	lost := func() (why string) {
+		w.dir.look(hearsay{all: true}, func(u update) {
+			if u.lost != nil {
+				why = u.lost.Error()
+			}
+		})
+		return why
+	}
+	sources, attachments := filepath.Join(w.root, kvstate.SourceTopic), filepath.Join(w.root, kvstate.AttachmentTopic)
+	missing := func(path string) string { return "stat " + path + ": no such file or directory" }
+	if got := lost(); got != missing(w.root) {
+		t.Errorf("never there: %q", got)
+	}
+	w.mkdir(kvstate.SourceTopic, kvstate.AttachmentTopic)
+	w.wants("all:")
+	w.rename(w.root, w.root+"-away")
+	if got := lost(); got != missing(w.root) {
+		t.Errorf("left: %q", got)
+	}
+	w.rename(w.root+"-away", w.root)
+	w.wants("all:")
+	w.rename(sources, sources+"-away")
+	w.rename(attachments, attachments+"-away")
+	if got, want := lost(), missing(sources)+"; "+missing(attachments); got != want {
+		t.Errorf("both topics left: %q, want %q", got, want)
+	}
+}
+
 func TestChangesAreHeardWithoutRescan(t *testing.T) {
 	w := newLookedAt(t)
 	w.mkdir(kvstate.SourceTopic)

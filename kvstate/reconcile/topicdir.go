@@ -43,9 +43,10 @@ func newTopicDir(name string, decode func(uint64, []byte) (any, error), refused 
 func (t *topicDir) look(root string, names map[string]bool, u *update) error {
 	dir := filepath.Join(root, t.name)
 	before, err := os.Stat(dir)
-	if errors.Is(err, fs.ErrNotExist) && !t.seen {
-		_, err = os.Stat(root) // if the root is there, nobody has written a record yet
-		return err
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, away := os.Stat(root); away != nil || !t.seen {
+			return away // nil: the root is there, and nobody has written a record yet
+		}
 	}
 	if err != nil {
 		return err
