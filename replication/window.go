@@ -23,7 +23,8 @@ func (w *window) startAt(n uint64) {
 func (w *window) take(n uint64) (fresh bool, skipped uint64) {
 	if n > w.newest {
 		skipped = n - w.newest - 1
-		for k := max(w.newest+1, n-min(n, windowSize-1)); k <= n; k++ {
+		for back := range min(n-w.newest, windowSize) {
+			k := n - back
 			w.seen[k%windowSize/64] &^= 1 << (k % 64)
 		}
 		w.newest = n

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -15,6 +16,23 @@ func TestVeryOldNumberIsNotFresh(t *testing.T) {
 	for _, n := range []uint64{2, 10_000_000 - windowSize, 10_000_000} {
 		if fresh, _ := w.take(n); fresh {
 			t.Errorf("number %d is fresh", n)
+		}
+	}
+}
+
+// TestHighestNumberEnds plays the last number that there is: nothing comes after
+// it, and a loop up to it must end.
+func TestHighestNumberEnds(t *testing.T) {
+	for _, before := range []uint64{1, math.MaxUint64 - 2*windowSize, math.MaxUint64 - 1} {
+		w := &window{}
+		w.startAt(before)
+		for _, n := range []uint64{before, math.MaxUint64} {
+			if fresh, _ := w.take(n); !fresh {
+				t.Errorf("from %d: number %d is not fresh", before, n)
+			}
+		}
+		if fresh, _ := w.take(math.MaxUint64); fresh {
+			t.Errorf("from %d: the highest number is fresh twice", before)
 		}
 	}
 }
@@ -34,6 +52,8 @@ func TestHolesAreCountedOnce(t *testing.T) {
 		{[]uint64{5, 6, 0, 0}, 0},            // without a number
 		{[]uint64{1, 1_000_000, 2}, 999_998}, // too old to tell
 		{[]uint64{1, 3, 1_000_000}, 999_996 + 1},
+		{[]uint64{1, math.MaxUint64}, math.MaxUint64 - 2}, // a poisoned one
+		{[]uint64{math.MaxUint64}, 0},
 	} {
 		core := &Core{peers: peers{byID: make(map[uint64]*peer)}}
 		var p *peer
