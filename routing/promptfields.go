@@ -115,26 +115,15 @@ func tokenIDs(array jsontext.Value) ([]uint32, error) {
 // tokenData returns nvext.token_data; nil if there is none.
 func (f *promptFields) tokenData() jsontext.Value {
 	ext := f.values[fieldNVExt]
-	if ext == nil || ext.Kind() != '{' {
+	if ext == nil {
 		return nil
 	}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(ext), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if _, err := dec.ReadToken(); err != nil {
-		return nil
-	}
-	for dec.PeekKind() == '"' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return nil
+	var data jsontext.Value
+	r := readerOf(ext)
+	r.object(func(name string) {
+		if value := r.raw(); name == "token_data" && data == nil {
+			data = value
 		}
-		if wanted := name.String() == "token_data"; !wanted {
-			err = dec.SkipValue()
-		} else if value, err := dec.ReadValue(); err == nil {
-			return value
-		}
-		if err != nil {
-			return nil
-		}
-	}
-	return nil
+	})
+	return data
 }

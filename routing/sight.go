@@ -50,8 +50,8 @@ func (l *load) said(t fleet.Target, at time.Time) {
 	}
 }
 
-// raiseLocked notes that a target, whose holding is h, has more to do than before. What names no rank may
-// run on any: they are asked for together, from the first on.
+// raiseLocked notes that a target, whose holding is h, has more to do than before.
+// What names no rank may run on any: they are asked for together, from the first on.
 func (l *load) raiseLocked(t fleet.Target, h *holding) {
 	if t.Ranked {
 		l.raiseRankLocked(t, h)
