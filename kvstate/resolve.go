@@ -50,7 +50,7 @@ func Resolve(in Inputs) Resolution {
 		r.because(WatchUncertain)
 	}
 	// 2. Exactly one source.
-	source, sources := soleSource(in.Sources, in.Owner)
+	source, sources := sole(in.Sources, func(s *SourceAdvertisement) bool { return s.CacheOwnerID == in.Owner })
 	switch {
 	case sources == 0:
 		r.because(NoSource)
@@ -58,7 +58,7 @@ func Resolve(in Inputs) Resolution {
 		r.because(AmbiguousSource)
 	}
 	// 3. Exactly one attachment, counted before any look at publisher or liveness.
-	attachment, attachments := soleAttachment(in.Attachments, in.Owner)
+	attachment, attachments := sole(in.Attachments, func(a *AttachmentAdvertisement) bool { return a.CacheOwnerID == in.Owner })
 	switch {
 	case attachments == 0:
 		r.because(NoAttachment)
@@ -119,26 +119,16 @@ func (r *Resolution) because(reason Reason) {
 	r.Reasons = append(r.Reasons, reason)
 }
 
-func soleSource(all []SourceAdvertisement, owner CacheOwnerID) (sole *SourceAdvertisement, n int) {
+// sole returns the one record that is wanted, nil unless there is exactly one, and
+// how many there are.
+func sole[T any](all []T, wanted func(*T) bool) (record *T, n int) {
 	for i := range all {
-		if all[i].CacheOwnerID == owner {
-			sole, n = &all[i], n+1
+		if wanted(&all[i]) {
+			record, n = &all[i], n+1
 		}
 	}
 	if n != 1 {
 		return nil, n
 	}
-	return sole, n
-}
-
-func soleAttachment(all []AttachmentAdvertisement, owner CacheOwnerID) (sole *AttachmentAdvertisement, n int) {
-	for i := range all {
-		if all[i].CacheOwnerID == owner {
-			sole, n = &all[i], n+1
-		}
-	}
-	if n != 1 {
-		return nil, n
-	}
-	return sole, n
+	return record, n
 }
