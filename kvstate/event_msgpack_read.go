@@ -17,7 +17,7 @@ type Batch struct {
 // name, in any order of keys and any width of integers. An event that cannot be
 // read is refused alone; what it changed is lost, and its number is missing. The
 // error is for a payload that is no such array, or ends early, or does not end.
-// Nothing returned refers to payload. It allocates less than 24 bytes for a byte of
+// Nothing returned refers to payload. It allocates at most 25 bytes for a byte of
 // payload, whose size is the caller's to bound.
 func DecodeEvents(payload []byte) (Batch, error) {
 	r := eventMsgReader{msgReader: msgReader{rest: payload}}

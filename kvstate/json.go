@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -34,7 +35,11 @@ func requireFields(data []byte, required []string) error {
 	return err
 }
 
-func missingField(name string) error { return fmt.Errorf("missing field %q", name) }
+// missingField is the error for a required field by that name. To make one costs 16
+// bytes: a hostile payload can have one for each of its own.
+type missingField string
+
+func (f missingField) Error() string { return "missing field " + strconv.Quote(string(f)) }
 
 // readObject calls field for each name of the object that comes next in dec; field
 // must read the value. The name is the decoder's and is gone once it reads on.
