@@ -1,7 +1,5 @@
 package kvstate
 
-import "github.com/go-json-experiment/json"
-
 func (r *eventReader) block(s *StoreData) error {
 	var block Block
 	var mm []MMObject
@@ -71,7 +69,10 @@ func (r *eventReader) mmObject(o *MMObject) error {
 			return err
 		case "offsets":
 			seen |= 2
-			return json.UnmarshalDecode(r.dec, &o.Offsets)
+			return readArray(r.dec, func() error {
+				o.Offsets = append(o.Offsets, [2]uint64{})
+				return r.numbers(o.Offsets[len(o.Offsets)-1][:])
+			})
 		}
 		return r.dec.SkipValue()
 	})

@@ -34,6 +34,24 @@ func (r *eventReader) uint() (uint64, error) {
 	return v, r.wrongNumber(err)
 }
 
+// numbers reads an array of exactly as many whole numbers as into has. (The JSON
+// package would read null as zeros.)
+func (r *eventReader) numbers(into []uint64) error {
+	n := 0
+	err := readArray(r.dec, func() error {
+		v, err := r.uint()
+		if n < len(into) {
+			into[n] = v
+		}
+		n++
+		return err
+	})
+	if err == nil && n != len(into) {
+		err = fmt.Errorf("%s: %d numbers, want %d", r.dec.StackPointer(), n, len(into))
+	}
+	return err
+}
+
 func (r *eventReader) uint32() (uint32, error) {
 	v, err := r.uint()
 	if err == nil && v > math.MaxUint32 {

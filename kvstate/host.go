@@ -1,5 +1,7 @@
 package kvstate
 
+import "github.com/go-json-experiment/json"
+
 // HostAdvertisement says that a process runs state agents. It is a record on
 // [HostTopic].
 type HostAdvertisement struct {
@@ -41,8 +43,15 @@ func (r HostControlRequest) String() string { return enumString(hostRequests, r)
 // MarshalText writes the wire name; an unknown value is an error.
 func (r HostControlRequest) MarshalText() ([]byte, error) { return enumText(hostRequests, r) }
 
-// UnmarshalText reads the wire name; an unknown one is an error.
-func (r *HostControlRequest) UnmarshalText(b []byte) error { return enumParse(hostRequests, b, r) }
+// UnmarshalJSON reads the wire name; an unknown one is an error, and so is null,
+// which UnmarshalText would not be asked about.
+func (r *HostControlRequest) UnmarshalJSON(b []byte) error {
+	var name string
+	if err := json.Unmarshal(b, &name); err != nil {
+		return err
+	}
+	return enumParse(hostRequests, name, r)
+}
 
 // HostStatus is a host's answer: its slots by state.
 type HostStatus struct {

@@ -1,7 +1,6 @@
 package kvstate
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 
@@ -25,23 +24,8 @@ func (t Transport) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads an object with exactly one known key.
 func (t *Transport) UnmarshalJSON(b []byte) error {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(b))
 	var read Transport
-	err := readObject(dec, func(name []byte) error {
-		if read.Kind != 0 {
-			return fmt.Errorf("transport: %q beside %s", clip(string(name)), read.Kind)
-		}
-		if err := enumParse(transportKinds, name, &read.Kind); err != nil {
-			return err
-		}
-		if dec.PeekKind() != '"' {
-			return unexpected(dec, "a string")
-		}
-		return json.UnmarshalDecode(dec, &read.Address)
-	})
-	if err == nil && read.Kind == 0 {
-		err = fmt.Errorf("transport: empty object")
-	}
+	_, err := readVariant(b, &read.Address, func(name []byte) error { return enumParse(transportKinds, name, &read.Kind) })
 	if err != nil {
 		return err
 	}

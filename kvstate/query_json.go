@@ -68,8 +68,8 @@ func (k *QueryKind) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// readVariant reads an object with one key that known accepts, and its value into
-// body.
+// readVariant reads an object with one key that known accepts, and its value, which
+// is not null, into body.
 func readVariant(b []byte, body any, known func(name []byte) error) (variant string, err error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(b))
 	variants := 0
@@ -80,6 +80,9 @@ func readVariant(b []byte, body any, known func(name []byte) error) (variant str
 		variant = string(name)
 		if err := known(name); err != nil {
 			return err
+		}
+		if dec.PeekKind() == 'n' {
+			return unexpected(dec, "a value")
 		}
 		return json.UnmarshalDecode(dec, body)
 	})

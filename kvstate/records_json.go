@@ -1,10 +1,11 @@
 package kvstate
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 
-	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // The methods here read the contracts as [unmarshalObject] says. The plain types
@@ -23,12 +24,10 @@ func (d Digest) appendJSON(b []byte) []byte {
 
 // UnmarshalJSON reads an array of exactly 16 numbers from 0 to 255.
 func (d *Digest) UnmarshalJSON(b []byte) error {
-	var numbers []uint16
-	if err := json.Unmarshal(b, &numbers); err != nil {
-		return err
-	}
-	if len(numbers) != len(d) {
-		return fmt.Errorf("digest: %d numbers, want %d", len(numbers), len(d))
+	r := eventReader{dec: jsontext.NewDecoder(bytes.NewBuffer(b))}
+	var numbers [len(d)]uint64
+	if err := r.numbers(numbers[:]); err != nil {
+		return fmt.Errorf("digest: %w", err)
 	}
 	for i, v := range numbers {
 		if v > 255 {

@@ -202,6 +202,7 @@ func FuzzJSON(f *testing.F) {
 			f.Fatal(err)
 		}
 		f.Add(uint8(i), b.Bytes())
+		f.Add(uint8(i), []byte("null"))
 	}
 	f.Fuzz(func(t *testing.T, which uint8, data []byte) {
 		s := samples[int(which)%len(samples)]
