@@ -12,6 +12,7 @@ type testimony struct {
 	attachment *kvstate.AttachmentAdvertisement
 	status     *kvstate.AgentStatus
 	receipt    *kvstate.RecoveryReceipt
+	cursor     func() uint64 // what the receipt will say when it is asked for; does not block
 	holed      bool
 	opening    bool // what the engine holds may be known in a moment
 	problem    error
@@ -55,7 +56,7 @@ func (c *core) feedSays(id kvstate.CacheOwnerID, t testimony) {
 		o.attachments[recordKey{configuration, 0}] = *t.attachment
 		c.name(o, t.attachment.Worker, +1)
 	}
-	o.status, o.receipt, o.holed, o.opening, o.problem = t.status, t.receipt, t.holed, t.opening, t.problem
+	o.status, o.receipt, o.cursor, o.holed, o.opening, o.problem = t.status, t.receipt, t.cursor, t.holed, t.opening, t.problem
 	c.touch(o)
 }
 
@@ -66,7 +67,7 @@ func (c *core) dropTestimony(o *owner) {
 		delete(o.attachments, key)
 		c.name(o, a.Worker, -1)
 	}
-	o.status, o.receipt, o.holed, o.opening, o.problem = nil, nil, false, false, nil
+	o.status, o.receipt, o.cursor, o.holed, o.opening, o.problem = nil, nil, nil, false, false, nil
 }
 
 // feedStops withdraws a feed's owner. The feed may write until feedEnded.

@@ -158,6 +158,10 @@ func (r *Reconciler) newFeed(spec feedSpec, publisher uint64, changed func()) (*
 func testimonyOf(f *feed.Feed, spec *feedSpec) testimony {
 	details, source := f.Details(), f.Source()
 	t := testimony{source: &source, holed: details.Holed, opening: !details.Settled}
+	t.cursor = func() uint64 {
+		receipt, _ := f.Receipt()
+		return receipt.RecoveredThroughCursor
+	}
 	if a, ok := f.Attachment(); ok {
 		t.attachment = &a
 	}

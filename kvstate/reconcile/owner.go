@@ -21,6 +21,8 @@ type owner struct {
 	receipt *kvstate.RecoveryReceipt
 	holed   bool // a feed says so
 
+	cursor func() uint64 // asks the feed how far it is, of which it tells nobody; nil: there is none
+
 	resolution kvstate.Resolution // as published
 	since      time.Time          // when its state, reason and worker came to be
 	told       time.Time          // from when on its changes are counted
@@ -63,8 +65,8 @@ func agentOf(s *kvstate.SourceAdvertisement) agent {
 	}
 }
 
-// held is what the index holds for an owner that is not fed. The zero value is
-// nothing.
+// held is what the index holds for an owner; where a feed is, it knows itself. The
+// zero value is nothing.
 type held struct {
 	any       bool
 	publisher uint64          // whose state it is

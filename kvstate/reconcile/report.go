@@ -38,18 +38,22 @@ func (r *Reconciler) Owners() []OwnerReport {
 	r.mu.Lock()
 	all := make([]OwnerReport, 0, len(r.mu.core.owners))
 	ids := make([]*owner, 0, len(r.mu.core.owners))
+	cursors := make([]func() uint64, 0, len(r.mu.core.owners))
 	for _, o := range r.mu.core.owners {
-		all, ids = append(all, r.mu.core.report(o)), append(ids, o)
+		all, ids, cursors = append(all, r.mu.core.report(o)), append(ids, o), append(cursors, o.cursor)
 	}
 	r.mu.Unlock()
 	for i, o := range ids { // an owner's identity never changes
 		all[i].Owner, all[i].Identity = o.key.String(), o.id.String()
+		if cursor := cursors[i]; cursor != nil {
+			all[i].Cursor = cursor()
+		}
 	}
 	slices.SortFunc(all, func(a, b OwnerReport) int { return cmp.Compare(a.Owner, b.Owner) })
 	return all
 }
 
-// report describes one owner, but for its identity.
+// report describes one owner, but for its identity, and the cursor of a feed.
 func (c *core) report(o *owner) OwnerReport {
 	res := &o.resolution
 	rep := OwnerReport{
@@ -61,9 +65,6 @@ func (c *core) report(o *owner) OwnerReport {
 	}
 	for _, m := range res.Mismatches {
 		rep.Mismatches = append(rep.Mismatches, m.String())
-	}
-	if o.fed && o.receipt != nil {
-		rep.Cursor = o.receipt.RecoveredThroughCursor
 	}
 	if a, ok := sole(o.attachments); ok {
 		rep.WorkerID, rep.DPRank, rep.Barrier = a.Worker.WorkerID, a.Worker.DPRank, a.ReadyAtOutboundCursor

@@ -82,6 +82,16 @@ func (r *running) until(what string, ok func() bool) {
 	}
 }
 
+// soon waits for a condition that becomes true without a step of the reconciler.
+func (r *running) soon(what string, ok func() bool) {
+	r.t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("never: %s", what)
+		}
+	}
+}
+
 // known is how many owners there are, at less cost than by Owners.
 func (r *running) known() int {
 	r.mu.Lock()

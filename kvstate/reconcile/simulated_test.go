@@ -136,12 +136,19 @@ func TestConfiguredWorkerIsFed(t *testing.T) {
 	if o := r.Owners(); len(o) != 1 || o[0].Source != "config" || o[0].WorkerID != 1 || o[0].Resolution != "ready" {
 		t.Errorf("owners: %+v", o)
 	}
+	before := r.Owners()[0].Cursor
+	s.post("/v1/completions", `{"prompt":[21,22,23,24,25,26,27,28,29],"max_tokens":1}`) // changes no state
+	r.soon("the cursor goes on", func() bool { return r.Owners()[0].Cursor > before })
+	r.soon("the new blocks", func() bool {
+		ix, _ := r.set.Partition(testPartition)
+		return ix.Blocks(engineBlocks(one)) == 6
+	})
 
 	unhealthy := w
 	unhealthy.State = fleet.Unhealthy
 	r.live.Publish(fleet.NewView([]fleet.Worker{unhealthy}))
 	r.finds("nothing while it is unhealthy", one, nothing)
-	r.holds(engineBlocks(one), 4)
+	r.holds(engineBlocks(one), 6)
 	r.live.Publish(fleet.NewView([]fleet.Worker{w}))
 	r.finds("the prompt on worker 1", one, all)
 
