@@ -10,13 +10,13 @@ import (
 // effects is what the core wants done after an input, in the order of the fields.
 // What is inside belongs to the receiver.
 type effects struct {
-	verdicts []verdict // to publish
-	edits    []edit    // of the index
-	restores []restore // of the index, possibly long; each is answered by core.restored
-	hangUps  []uint64  // calls whose answer nobody waits for
-	calls    []call    // to make; each is answered by core.answered
-	streams  []stream  // to open or close
-	unused   []fleet.Partition
+	verdicts []verdict         // to publish
+	edits    []edit            // of the index
+	unused   []fleet.Partition // whose index is to be dropped
+	restores []restore         // of the index, possibly long; each is answered by core.restored
+	hangUps  []uint64          // calls whose answer nobody waits for
+	calls    []call            // to make; each is answered by core.answered
+	streams  []stream          // to open or close
 
 	refused  []reason // what was not taken, to be counted
 	resolves int      // how often Resolve was asked
