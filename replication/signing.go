@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -29,18 +30,26 @@ const authBytes = 8 + 8 + 8 + sha256.Size
 // than the newest. A receiver that starts afresh knows no epochs: messages that
 // were recorded before it started can be played to it. They give a binding no
 // version that it did not have, so they cost an expired session's life at most.
+// The same holds for a sender that is forgotten: of more than maxSigners, who was
+// heard least recently.
 type Signer struct {
 	key     []byte
 	sender  uint64
 	epoch   uint64
 	counter uint64
+	checked uint64 // messages with our key, so far
 	heard   map[uint64]*epochOf
 }
+
+// maxSigners bounds the senders that are remembered. Each start of a replica is a
+// new one, and only holders of the key get that far.
+const maxSigners = 4 * maxPeers
 
 // epochOf is what was heard of one sender.
 type epochOf struct {
 	epoch uint64
 	came  window // by counter
+	last  uint64 // the Signer's checked at its latest message
 }
 
 // NewSigner returns a Signer for the process that started at the given time.
@@ -84,14 +93,29 @@ func (s *Signer) Check(m *Message) error {
 	switch {
 	case e != nil && epoch < e.epoch:
 		return errReplayed
-	case e == nil && len(s.heard) >= 4*maxPeers:
-		return errReplayed // only holders of the key get this far
 	case e == nil || epoch > e.epoch:
+		if e == nil && len(s.heard) >= maxSigners {
+			s.forgetOne()
+		}
 		e = &epochOf{epoch: epoch}
 		s.heard[sender] = e
 	}
+	s.checked++
+	e.last = s.checked
 	if fresh, _ := e.came.take(n); !fresh {
 		return errReplayed
 	}
 	return nil
+}
+
+// forgetOne forgets the sender that was heard least recently.
+func (s *Signer) forgetOne() {
+	var oldest uint64
+	last := uint64(math.MaxUint64)
+	for sender, e := range s.heard {
+		if e.last < last {
+			oldest, last = sender, e.last
+		}
+	}
+	delete(s.heard, oldest)
 }

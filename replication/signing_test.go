@@ -78,3 +78,28 @@ func TestRestartedSenderIsNotMuted(t *testing.T) {
 		t.Errorf("an older epoch was taken: %v", err)
 	}
 }
+
+// TestManyRestartsMuteNobody hears of more starts of replicas than are
+// remembered, and all the time of one that stays.
+func TestManyRestartsMuteNobody(t *testing.T) {
+	to, stays := newTestSigner(t, testKey, 1, 1), newTestSigner(t, testKey, 2, 1)
+	take := func(from *Signer) Message {
+		t.Helper()
+		m := Message{Topic: TopicV2, Payload: []byte("p")}
+		from.Sign(&m)
+		if err := to.Check(&m); err != nil {
+			t.Fatalf("sender %d: %v", from.sender, err)
+		}
+		return m
+	}
+	for i := range uint64(2 * maxSigners) {
+		take(newTestSigner(t, testKey, 100+i, 1))
+		m := take(stays)
+		if err := to.Check(&m); !errors.Is(err, ErrForged) {
+			t.Fatal("who is heard all the time was forgotten")
+		}
+	}
+	if len(to.heard) != maxSigners {
+		t.Errorf("%d senders are remembered, want %d", len(to.heard), maxSigners)
+	}
+}
