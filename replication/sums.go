@@ -2,13 +2,15 @@ package replication
 
 import (
 	"encoding/binary"
+	"hash/maphash"
 	"math/bits"
 )
 
-// sumSet is a set of sums of records, which are evenly spread already: a hash
-// table of half as many sums as places.
+// sumSet is a set of sums of records: a hash table of at most half as many sums
+// as places. Sums are evenly spread already, but not those that somebody made up.
 type sumSet struct {
 	places []uint64 // a power of two; 0: empty
+	seed   maphash.Seed
 }
 
 // newSumSet returns the set of the big-endian sums in b.
@@ -16,6 +18,7 @@ func newSumSet(b []byte) (s sumSet) {
 	if len(b) < 8 {
 		return s
 	}
+	s.seed = maphash.MakeSeed()
 	s.places = make([]uint64, 1<<bits.Len(uint(len(b)/4)))
 	for ; len(b) >= 8; b = b[8:] {
 		sum := binary.BigEndian.Uint64(b)
@@ -29,7 +32,7 @@ func newSumSet(b []byte) (s sumSet) {
 // places are never all taken.
 func (s *sumSet) find(sum uint64) int {
 	mask := uint64(len(s.places) - 1)
-	for i := sum >> 16 & mask; ; i = (i + 1) & mask {
+	for i := maphash.Comparable(s.seed, sum) & mask; ; i = (i + 1) & mask {
 		if s.places[i] == sum || s.places[i] == 0 {
 			return int(i)
 		}

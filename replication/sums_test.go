@@ -13,7 +13,7 @@ func TestSumSetHasWhatWasPutIn(t *testing.T) {
 		in := map[uint64]bool{}
 		for i, sum := range append(sums, sums...) { // twice
 			if i%2 == 0 {
-				sum &= 0xffff // all in one place
+				sum &= 0xffff
 			}
 			b = binary.BigEndian.AppendUint64(b, sum)
 			in[sum] = true
@@ -32,6 +32,28 @@ func TestSumSetHasWhatWasPutIn(t *testing.T) {
 		return true
 	}, nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSumsMadeToMeetDoNot gives sums that differ in some bits alone: whoever sends
+// them must not make each look go through all of them.
+func TestSumsMadeToMeetDoNot(t *testing.T) {
+	for shift := 0; shift <= 47; shift++ {
+		var b []byte
+		for i := range uint64(1 << 13) {
+			b = binary.BigEndian.AppendUint64(b, (i+1)<<shift)
+		}
+		s := newSumSet(b)
+		longest, run := 0, 0
+		for _, sum := range s.places {
+			if run++; sum == 0 {
+				run = 0
+			}
+			longest = max(longest, run)
+		}
+		if longest > 1<<9 {
+			t.Errorf("shifted by %d: %d of %d sums are in a row", shift, longest, 1<<13)
+		}
 	}
 }
 
