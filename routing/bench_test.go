@@ -101,18 +101,20 @@ func BenchmarkNewSession(b *testing.B) {
 
 // BenchmarkBoundSession is a next turn: headers, and no body.
 func BenchmarkBoundSession(b *testing.B) {
-	for _, kv := range []bool{false, true} {
-		b.Run(fmt.Sprintf("kv=%v", kv), func(b *testing.B) {
-			r, body := benchRouter(b, 8)
-			if !kv {
-				r.cfg.Index = nil
-			}
-			routeOnce(b, r, "s", body, kv, New)
-			b.ReportAllocs()
-			for b.Loop() {
-				routeOnce(b, r, "s", nil, false, Bound)
-			}
-		})
+	for _, n := range []int{8, 1000} {
+		for _, kv := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%dworkers/kv=%v", n, kv), func(b *testing.B) {
+				r, body := benchRouter(b, n)
+				if !kv {
+					r.cfg.Index = nil
+				}
+				routeOnce(b, r, "s", body, kv, New)
+				b.ReportAllocs()
+				for b.Loop() {
+					routeOnce(b, r, "s", nil, false, Bound)
+				}
+			})
+		}
 	}
 }
 

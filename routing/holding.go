@@ -80,9 +80,12 @@ func (h *holding) proven(p *prompt, there int) (done int) {
 		return 0
 	}
 	for _, e := range h.queue {
-		if e.prefill > 0 {
-			left := len(e.sequence) + e.partial - min(there, common(e.sequence, p.sequence))
-			done += max(0, e.prefill-left)
+		if e.prefill == 0 {
+			continue
+		}
+		had := len(e.sequence) + e.partial - e.prefill // what was computed before it came
+		if had < min(there, len(e.sequence), len(p.sequence)) && e.sequence[had] == p.sequence[had] {
+			done += min(there, common(e.sequence, p.sequence)) - had
 		}
 	}
 	return done

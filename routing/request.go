@@ -100,15 +100,24 @@ func (r *Router) WantsBody(req *Request) bool {
 	if err != nil || !known {
 		return false
 	}
-	if _, ok := r.residency(view, p); !ok || req.Session == "" {
-		return ok
+	if r.keeps(p, req.Session) { // as most are; in a large fleet this is by far cheaper to know than the rest
+		return false
+	}
+	_, ok := r.residency(view, p)
+	return ok
+}
+
+// keeps reports whether a session needs no choice: it is bound, or will be refused.
+func (r *Router) keeps(p fleet.Partition, session string) bool {
+	if session == "" {
+		return false
 	}
 	table, ok := r.sessions.Table(p)
 	if !ok {
-		return true
+		return false
 	}
-	_, bound, err := table.Query(req.Session, fleet.Target{})
-	return !bound && err == nil
+	_, bound, err := table.Query(session, fleet.Target{})
+	return bound || err != nil
 }
 
 // ReadBody reads from a whole body what NeedsBody or WantsBody asked for.
