@@ -66,8 +66,9 @@ func (d *directory) run(ctx context.Context, tell func(update)) {
 				events = nil
 				continue
 			}
-			d.note(&heard, e)
-			next.Reset(heard.wait(time.Now()))
+			if d.note(&heard, e) {
+				next.Reset(heard.wait(time.Now()))
+			}
 			continue
 		case _, open := <-failures:
 			if !open {
@@ -123,19 +124,24 @@ func (h *hearsay) wait(now time.Time) time.Duration {
 	return max(0, min(quiet, h.since.Add(longest).Sub(now)))
 }
 
-// note remembers what an event is about: one record, or anything else.
-func (d *directory) note(h *hearsay, e fsnotify.Event) {
-	dir, name := filepath.Split(e.Name)
+// note remembers what an event is about: one record, or anything else. It reports
+// false if that is nothing of ours: beside the root there may be much traffic.
+func (d *directory) note(h *hearsay, e fsnotify.Event) bool {
+	dir, name := filepath.Dir(e.Name), filepath.Base(e.Name)
 	for _, t := range d.topics {
-		if filepath.Clean(dir) == filepath.Join(d.root, t.name) {
+		if dir == filepath.Join(d.root, t.name) {
 			if h.names == nil {
 				h.names = make(map[place]bool)
 			}
 			h.names[place{t.name, name}] = true
-			return
+			return true
 		}
 	}
+	if beside := filepath.Dir(d.root); beside != d.root && dir == beside && name != filepath.Base(d.root) {
+		return false
+	}
 	h.all = true
+	return true
 }
 
 // look reads what heard names and tells what has changed since. After a time of

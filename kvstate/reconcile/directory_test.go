@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
+
 	"mooring/kvstate"
 )
 
@@ -209,6 +211,37 @@ func TestChangesAreHeardWithoutRescan(t *testing.T) {
 	wants("lost")
 	w.rename(w.root+"-away", w.root)
 	wants(fmt.Sprintf("all: +attachments/%d", id))
+}
+
+func TestOnlyWhatConcernsTheRecordsIsNoted(t *testing.T) {
+	for _, tt := range []struct {
+		root, event string
+		want        string // one, all or nothing
+	}{
+		{"/a/r", "/a/r/" + kvstate.SourceTopic + "/7.json", "one"},
+		{"/a/r", "/a/r/" + kvstate.SourceTopic, "all"},
+		{"/a/r", "/a/r", "all"},
+		{"/a/r", "/a/log", "nothing"},
+		{"r", "./r", "all"},
+		{"r", "./log", "nothing"},
+		{".", "./" + kvstate.SourceTopic, "all"},
+		{"/", "/" + kvstate.SourceTopic, "all"},
+	} {
+		d := newDirectory(tt.root, nil)
+		var h hearsay
+		got := "nothing"
+		switch noted := d.note(&h, fsnotify.Event{Name: tt.event}); {
+		case h.all:
+			got = "all"
+		case len(h.names) == 1:
+			got = "one"
+		case noted:
+			got = "noted, but nothing to look at"
+		}
+		if got != tt.want {
+			t.Errorf("root %s, event of %s: %s, want %s", tt.root, tt.event, got, tt.want)
+		}
+	}
 }
 
 func TestManyRecordsAreOneUpdate(t *testing.T) {
