@@ -39,7 +39,7 @@ type Feed struct {
 	warned     time.Time // when something was last logged as a warning
 	apart      time.Time // when the connection was lost, or Run began
 	agent      agent
-	replies    chan reply
+	replies    chan reply // few, as each may be of MaxPayload
 	replays    sync.WaitGroup
 	stopReplay context.CancelFunc
 
@@ -58,7 +58,7 @@ func New(cfg Config) (*Feed, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Feed{cfg: cfg, replies: make(chan reply, 64), stopReplay: func() {}}
+	f := &Feed{cfg: cfg, replies: make(chan reply, 8), stopReplay: func() {}}
 	f.replayer = f.replayOverZMQ
 	f.link.changed = make(chan struct{}, 1)
 	f.dirty = [2]bool{true, true} // an earlier feed of this worker or owner
