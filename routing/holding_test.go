@@ -22,12 +22,12 @@ func naiveProven(h *holding, p *prompt, there int) (done int) {
 
 func TestProvenAgreesWithANaiveOne(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	some := func() prompt { // of families that part at one block each
+	some := func() prompt { // leaves what all share at some block, in one of two ways
 		sequence := make([]uint64, r.IntN(9))
-		family, parts := r.Uint64N(3), r.IntN(9)
+		parts, way := r.IntN(9), r.IntN(2)
 		for i := range sequence {
 			if sequence[i] = uint64(100 * i); i >= parts {
-				sequence[i] += 1 + family
+				sequence[i] += uint64(1 + 2*parts + way)
 			}
 		}
 		return promptOf(r.IntN(2) == 0, sequence...)
