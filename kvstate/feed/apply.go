@@ -63,7 +63,11 @@ func (f *Feed) event(e *event, now time.Time) {
 		f.cfg.Index.Remove(owner, c.tier, c.hashes)
 	case cleared:
 		f.clear(domain)
-		f.agent.ClearsOften = f.clears.note(now)
+		often := f.clears.note(now)
+		if often && !f.agent.ClearsOften {
+			f.warn("engine clears its kv cache all the time")
+		}
+		f.agent.ClearsOften = often
 	}
 	f.agent.Cursor++
 	f.agent.Events++
