@@ -35,6 +35,27 @@ func gathered(t *testing.T, r *prometheus.Registry) string {
 	return strings.Join(lines, "\n")
 }
 
+// A block size that does not fit shows, until one that does.
+func TestWrongBlockSizeShows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		r := newRig(t)
+		defer r.stop()
+		r.metrics = NewMetrics(registry)
+		e := r.engine("W", 1, 0, false, 2)
+		e.connect()
+		for _, tt := range []struct{ batch, want string }{
+			{`[0, [["BlockStored", [1], null, [1,2,3,4], 4]]]`, "wrong_block_size 0 1 1"},
+			{`[0, [["BlockStored", [1], null, [1,2], 2]]]`, "wrong_block_size 0 1 0"},
+		} {
+			e.publish(pack(t, tt.batch), false)
+			if got := gathered(t, registry); !strings.Contains(got, tt.want) {
+				t.Errorf("after %s:\n%s", tt.batch, got)
+			}
+		}
+	})
+}
+
 // B84: a rank whose port is closed shows; drops and gaps are counted; a feed's
 // series go with the last feed that has them.
 func TestMetrics(t *testing.T) {
