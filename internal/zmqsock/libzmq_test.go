@@ -71,6 +71,13 @@ func (l *libzmq) endpoint(t *testing.T) string {
 	return strings.TrimPrefix(line, "bound ")
 }
 
+// connected waits until the peer says so. A thread of its own tells it: that may
+// be later than the first message.
+func connected(t *testing.T, l *libzmq) {
+	t.Helper()
+	until(t, l.lines, "connected", func(s string) bool { return s == "connected" })
+}
+
 // joinPeer publishes text until the libzmq subscriber prints it.
 func joinPeer(t *testing.T, p *zmqsock.Publisher, l *libzmq, text string) {
 	t.Helper()
@@ -112,6 +119,7 @@ func TestPublishToLibzmq(t *testing.T) {
 	p := listen(t, zmqsock.PublisherConfig{Logger: logger, MaxMessage: 64 << 20, QueueMessages: 1 << 14, QueueBytes: 64 << 20})
 	ours := subscribe(t, zmqsock.SubscriberConfig{Endpoint: p.Endpoint(), QueueMessages: 1 << 14, MaxMessage: 64 << 20, QueueBytes: 64 << 20})
 	peer := startPeer(t, "sub", p.Endpoint(), heartbeat)
+	connected(t, peer)
 	join(t, p, ours, "ours")
 	joinPeer(t, p, peer, "hello")
 

@@ -48,6 +48,7 @@ func TestRouterServesLibzmq(t *testing.T) {
 	const heartbeat = 300 * time.Millisecond
 	r := listenRouter(t, zmqsock.RouterConfig{Serve: count})
 	a, b := startPeer(t, "dealer", r.Endpoint(), heartbeat), startPeer(t, "dealer", r.Endpoint(), heartbeat)
+	connected(t, a)
 	fmt.Fprintf(a.in, "send - %016x\nsend - %016x\n", 3, 1)
 	fmt.Fprintf(b.in, "send - %016x 61\n", 2)
 	messages := func(l *libzmq, want ...string) {
