@@ -55,8 +55,7 @@ type Dealer struct {
 }
 
 // DialDealer connects and does the handshake. When ctx ends, the connection
-// does, and with it whatever waits for it. The caller calls Close. ReasonOf
-// tells why an attempt, or later the connection, failed.
+// does, and with it whatever waits for it. The caller calls Close.
 func DialDealer(ctx context.Context, cfg DealerConfig) (*Dealer, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -123,7 +122,3 @@ func (d *Dealer) Close() {
 	d.stop()
 	d.wire.guard.Close()
 }
-
-// ReasonOf returns the reason that an error of this package carries, and
-// Unreachable for an error without one.
-func ReasonOf(err error) Reason { return reasonOf(err, Unreachable) }
