@@ -54,7 +54,7 @@ func (d *digest) replace(h *hashed, to uint64) {
 		return
 	}
 	if h.sum == 0 {
-		h.bucket = bucketOf(h.session)
+		h.bucket = BucketOf(h.session)
 	}
 	b := &d[h.bucket]
 	b.mu.Lock()
@@ -94,8 +94,8 @@ func subDigest(members []Ref) *[Buckets]uint64 {
 // SubBucketOf returns the part of its bucket that a record with this sum is in.
 func SubBucketOf(sum uint64) uint8 { return uint8(sum) }
 
-// bucketOf returns the bucket of a session: the same on every replica.
-func bucketOf(session string) uint8 {
+// BucketOf returns the bucket of a session: the same on every replica.
+func BucketOf(session string) uint8 {
 	sum := blake3.Sum256([]byte(session))
 	return sum[0]
 }
@@ -138,9 +138,6 @@ func (e Event) Sum() uint64 {
 	}
 	return bindingSum(e.Session, v, e.Target)
 }
-
-// BucketOf returns the bucket of a session in every digest.
-func BucketOf(session string) uint8 { return bucketOf(session) }
 
 // Digest returns the digest of what the table holds at this moment: what has
 // ended is swept first.
