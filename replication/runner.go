@@ -121,8 +121,8 @@ func (r *Runner) Joined(ctx context.Context) error {
 	}
 }
 
-// Rejoin begins to join anew: this process may have missed anything. When it
-// returns, Status says Joining, or Run or ctx has ended.
+// Rejoin begins to join anew: this process may have missed anything. It waits for
+// Run to begin with it; then Status says Joining, unless ctx has ended before.
 func (r *Runner) Rejoin(ctx context.Context) error {
 	done := make(chan struct{})
 	select {
