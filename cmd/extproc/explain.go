@@ -28,8 +28,8 @@ func explainCommand() *cobra.Command {
 candidate with what its choice would be judged by. Nothing is bound, and no load is counted;
 a tokenizer may be asked.
 
-FILE is the request's body as a client sends it, - for standard input. Its session, group and the like are
-named by --header, as in the request's own headers.`,
+FILE is the request's body as a client sends it, - for standard input. Its session, group
+and the like are named by --header, as in the request's own headers.`,
 		Example: `  extproc explain --file request.json --header x-session-id=3f2a
   extproc explain --file request.json --header x-routing-group=batch --output json`,
 		Args: arguments(),

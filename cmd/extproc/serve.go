@@ -18,8 +18,8 @@ func serveCommand() *cobra.Command {
 requests finish, and what is left after shutdown.drain is cut.
 
 Workers, their health settings and the replication peers are put in force while it
-runs, when FILE or the workers file changes or on SIGHUP. A bad new file is refused and logged; the old one
-stays in force. The log line "ready" carries every bound address.`,
+runs, when FILE or the workers file changes or on SIGHUP. A bad new file is refused
+and logged; the old one stays in force. The log line "ready" carries every bound address.`,
 		Example: "  extproc serve --config mooring.yaml",
 		Args:    arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
