@@ -72,8 +72,8 @@ type simulation struct {
 
 const replacedAfter = 30 * time.Second
 
-// simulate sends a trace through a policy, inside a synctest bubble. With lose, worker 0 is lost when half
-// of the conversations have arrived.
+// simulate sends a trace through a policy, inside a synctest bubble. With lose,
+// worker 0 is lost when half of the conversations have arrived.
 func simulate(trace []*conversation, workers int, lose bool, p policy) *result {
 	s := &simulation{policy: p, last: make(map[*conversation]*worker)}
 	for i := range workers {

@@ -23,9 +23,9 @@ const (
 var errDrain = errors.New("drain: time is over, requests were cut off")
 
 // Serve answers HTTP/1.1 and unencrypted HTTP/2 on a listener, which it
-// closes, and publishes KV events. When ctx ends it stops accepting, lets running requests finish for
-// up to Config.Drain, and then cuts the rest off, which is an error. It returns
-// when no handler runs any more.
+// closes, and publishes KV events. When ctx ends it stops accepting, lets running
+// requests finish for up to Config.Drain, and then cuts the rest off, which is an
+// error. It returns when no handler and no goroutine of its own runs any more.
 func (w *Worker) Serve(ctx context.Context, ln net.Listener) error {
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
