@@ -148,6 +148,17 @@ func TestOnlyPromptsThatMatterAreMissed(t *testing.T) {
 	}
 }
 
+func TestWhatIsLookedUpOfAPromptIsBounded(t *testing.T) {
+	k := newKVRig(t, routing.Config{}, affinity.Config{}, worker(1, "m"))
+	prompt := run(0, 16400*blockSize)
+	k.holds(rankOf(1, 0), kvstate.Device, plain, prompt...)
+	k.projects(rankOf(1, 0), false)
+	e := k.explains(headers{}, idsBody(prompt))
+	if held := e.Candidates[0].Overlap.Device; held != 16384 || e.Prompt.Blocks != 16400 {
+		t.Errorf("%d blocks are held of %d, want 16384 of 16400", held, e.Prompt.Blocks)
+	}
+}
+
 func TestPromptsAreCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	a := &asked{status: http.StatusInternalServerError}

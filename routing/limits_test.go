@@ -40,6 +40,33 @@ func TestLimitsMakeBusy(t *testing.T) {
 	r.wantRefused(headers{"x-session-id": "nobody"}, "", routing.Unavailable, routing.NoWorker, "no worker")
 }
 
+// What workers say of themselves keeps them out of a choice, while it is news.
+func TestLimitsOnFigures(t *testing.T) {
+	for what, tt := range map[string]struct {
+		limits routing.Limits
+		said   routing.Figures
+	}{
+		"waiting": {routing.Limits{WaitingRequests: 3}, routing.Figures{Waiting: 4}},
+		"memory":  {routing.Limits{KVUse: 0.8}, routing.Figures{KVUse: 0.9}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			tt.said.At = time.Now()
+			busy := map[fleet.WorkerID]bool{1: true}
+			cfg := routing.Config{Limits: tt.limits, Figures: func(t fleet.Target) (routing.Figures, bool) { return tt.said, busy[t.Worker] }}
+			r := newRig(t, cfg, affinity.Config{}, worker(1, "m"), worker(2, "m"))
+			for range 8 {
+				if rt := r.mustRoute(headers{}, ""); rt.Target.Worker != 2 {
+					t.Errorf("%s: on %v, which is over its limit", what, rt.Target)
+				}
+			}
+			busy[2] = true
+			r.wantRefused(headers{}, "", routing.Busy, routing.Overloaded, "limits")
+			time.Sleep(time.Minute)
+			r.mustRoute(headers{}, "")
+		})
+	}
+}
+
 // Others' requests count while they are news.
 func TestFiguresSteerChoices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -42,7 +42,6 @@ func (l *load) said(t fleet.Target, at time.Time) {
 	if h == nil || !h.sight.asking {
 		return
 	}
-	l.raiseRankLocked(t, h)
 	h.sight.asking = false
 	if !h.sight.seen.at.Equal(at) {
 		h.sight.seen = h.sight.peak

@@ -2,14 +2,17 @@ package routing_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"mooring/affinity"
+	"mooring/internal/fleet"
 	"mooring/internal/tokenizer"
 	"mooring/kvstate"
 	"mooring/routing"
@@ -19,6 +22,7 @@ import (
 type asked struct {
 	tokens []uint32
 	status int
+	then   func() // called before each answer; nil: nothing
 
 	mu     sync.Mutex
 	urls   []string
@@ -33,6 +37,9 @@ func (a *asked) RoundTrip(r *http.Request) (*http.Response, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.urls, a.bodies = append(a.urls, r.URL.String()), append(a.bodies, string(body))
+	if a.then != nil {
+		a.then()
+	}
 	answer := strings.ReplaceAll(fmt.Sprintf(`{"tokens":%v}`, a.tokens), " ", ",")
 	return &http.Response{StatusCode: a.status, Body: io.NopCloser(bytes.NewBufferString(answer))}, nil
 }
@@ -73,6 +80,50 @@ func TestTextIsTokenizedOnceForANewSession(t *testing.T) {
 	k.opens(`{"prompt":"` + strings.Repeat("x", 2<<20) + `"}`)
 	if len(a.bodies) != 3 {
 		t.Errorf("asked for %q, which is not what the worker will see", a.bodies[3:])
+	}
+}
+
+func TestOnlyLiveWorkersAreAskedForTokens(t *testing.T) {
+	a := &asked{tokens: run(0, 32), status: http.StatusOK}
+	down, away := worker(1, "m"), worker(2, "m")
+	down.State, away.State = fleet.Unhealthy, fleet.Draining
+	k := newKVRig(t, routing.Config{Tokenizer: tokenizer.New(tokenizer.Config{Transport: a})}, affinity.Config{}, down, away, worker(3, "m"))
+	for i := range 32 {
+		k.opens(fmt.Sprintf(`{"prompt":"hi %d"}`, i)).Release(affinity.Completed)
+	}
+	if asked := slices.Compact(a.urls); len(a.urls) != 32 || len(asked) != 1 || asked[0] != "http://10.0.0.3:8000/tokenize" {
+		t.Errorf("asked %v, want worker 3 alone", asked)
+	}
+}
+
+// Nobody is sent to who was there when a tokenizer was asked and is not when it
+// answers.
+func TestAWorkerThatLeavesMeanwhileIsNotChosen(t *testing.T) {
+	a := &asked{tokens: run(0, 32), status: http.StatusOK}
+	k := newKVRig(t, routing.Config{Tokenizer: tokenizer.New(tokenizer.Config{Transport: a})}, affinity.Config{}, worker(1, "m"), worker(2, "m"))
+	k.holds(rankOf(1, 0), kvstate.Device, plain, run(0, 32)...)
+	k.projects(rankOf(1, 0), false)
+	a.then = func() { k.live.Publish(fleet.NewView([]fleet.Worker{worker(2, "m")})) }
+	if rt := k.mustRoute(headers{}, `{"prompt":"hi"}`); rt.Target.Worker != 2 || len(a.urls) != 1 {
+		t.Errorf("on %v after %d calls, want worker 2 after one", rt.Target, len(a.urls))
+	}
+}
+
+// A bound session's prompt is not read, even where the gateway makes it move.
+func TestASessionThatLeavesForASubsetAsksNobody(t *testing.T) {
+	a := &asked{tokens: run(0, 32), status: http.StatusOK}
+	k := newKVRig(t, routing.Config{Tokenizer: tokenizer.New(tokenizer.Config{Transport: a})}, affinity.Config{Mode: affinity.Soft}, worker(1, "m"), worker(2, "m"))
+	first := k.mustRoute(headers{"x-session-id": "s"}, "")
+	req := routing.Request{Session: "s", Group: fleet.DefaultName, Restricted: true, Subset: []string{fmt.Sprint("10.0.0.", 3-first.Target.Worker)}}
+	if err := k.router.ReadBody(&req, "", []byte(`{"prompt":"hi"}`)); err != nil {
+		t.Fatal(err)
+	}
+	rt, err := k.router.Route(context.Background(), &req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rt.Reason != routing.Rebound || rt.Target.Worker == first.Target.Worker || len(a.urls) != 0 {
+		t.Errorf("on %v, %v, after %d calls; want the other worker, rebound, none", rt.Target, rt.Reason, len(a.urls))
 	}
 }
 
