@@ -115,6 +115,27 @@ func TestTheCacheIsBounded(t *testing.T) {
 	if a, b := ask(c, "a"), ask(c, "b"); a != tokenizer.Cached || b != tokenizer.OK {
 		t.Errorf("a %v, b %v; want a cached and b asked again", a, b)
 	}
+	s.body = `{"tokens":[` + strings.Repeat("1,", 200) + `1]}`
+	if long, again, b := ask(c, "long"), ask(c, "long"), ask(c, "b"); long != tokenizer.OK || again != tokenizer.OK || b != tokenizer.Cached {
+		t.Errorf("an answer that has no room: %v, then %v, and b %v; want it asked again and b kept", long, again, b)
+	}
+}
+
+func TestTheSameAskedTwiceAtOnceIsKeptOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fine()
+		s.delay = time.Millisecond
+		c := tokenizer.New(tokenizer.Config{Transport: s, CacheTokens: 2 * (3 + 64)})
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() { ask(c, "a") })
+		}
+		both.Wait()
+		ask(c, "b")
+		if a, b := ask(c, "a"), ask(c, "b"); a != tokenizer.Cached || b != tokenizer.Cached {
+			t.Errorf("a %v, b %v; want both cached", a, b)
+		}
+	})
 }
 
 func TestWhatCanGoWrong(t *testing.T) {
