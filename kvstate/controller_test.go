@@ -42,6 +42,16 @@ func TestPublishDropsOnlyTheConflictingOwner(t *testing.T) {
 	}
 }
 
+func TestPublishOfNothingEmptiesTheProjection(t *testing.T) {
+	for _, rs := range [][]kvstate.Resolution{nil, {notReady(owner(5), kvstate.NoSource)}} {
+		c := kvstate.NewController()
+		c.Publish([]kvstate.Resolution{readyOn(owner(4), 1)})
+		if report := c.Publish(rs); !report.Changed || len(projected(t, c.Projection())) != 0 {
+			t.Errorf("%v: %+v", rs, report)
+		}
+	}
+}
+
 func TestAnUpdateWithoutAChangeSwapsNothing(t *testing.T) {
 	c := kvstate.NewController()
 	c.Update(readyOn(owner(4), 1))

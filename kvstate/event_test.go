@@ -121,6 +121,11 @@ func TestOneBadEventDoesNotCostTheBatch(t *testing.T) {
 		{"no text", swap(storeEvent(), "\xa3s-1", "\xa3s-\xff"), "UTF-8"},
 		{"field twice", swap(removeEvent(), "\xacstorage_tier\xa6device", "\xa9worker_id\x07"), "twice"},
 		{"deep", append(deep, 0xc0), "worker_id"},
+		{"a span of three", swap(storeEvent(), "\x92\x00\x03", "\x93\x00\x03\x04"), "span"},
+		{"two kinds", swap(removeEvent(), "\x81\xa7removed", "\x82\xa6stored\xc0\xa7removed"), "2 kinds"},
+		{"a digest of 17", swap(storeEvent(), "\xdc\x00\x10", "\xdc\x00\x11\x01"), "17 numbers"},
+		{"a digest with 256", swap(storeEvent(), "\xdc\x00\x10\x01", "\xdc\x00\x10\xcd\x01\x00"), "no byte"},
+		{"rank of 33 bits", swap(storeEvent(), "\xa7dp_rank\x03", "\xa7dp_rank\xcf\x00\x00\x00\x01\x00\x00\x00\x00"), "32 bits"},
 	} {
 		payload := append(append(append([]byte{0x93}, one(clearEvent())...), row.bad...), one(removeEvent())...)
 		batch, err := kvstate.DecodeEvents(payload)
@@ -152,6 +157,7 @@ func TestHostilePayloads(t *testing.T) {
 		"ends early":            pack(t, storeEvent())[:60],
 		"does not end":          append(pack(t, clearEvent()), 0xc0),
 		"unused code":           {0x91, 0xc1},
+		"deep but whole":        append(append([]byte{0x91}, bytes.Repeat([]byte{0x91}, 17)...), 0xc0),
 		"2M arrays":             append([]byte{0x91}, bytes.Repeat([]byte{0x91}, 2_000_000)...),
 		"2M maps":               append([]byte{0x91}, bytes.Repeat([]byte{0x81, 0xa0}, 1_000_000)...),
 		"2^32 bytes of text":    {0x91, 0x81, 0xdb, 0xff, 0xff, 0xff, 0xff},

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tinylib/msgp/msgp"
+
 	"mooring/kvstate"
 )
 
@@ -58,6 +60,7 @@ func TestJSONRefusals(t *testing.T) {
 		{new(kvstate.RouterEvent), swap(storeEvent(), `"cache_owner"`, `7`), "residency_domain"},
 		{new(kvstate.RouterEvent), swap(storeEvent(), `"stored"`, `"moved"`), "event kind"},
 		{new(kvstate.RouterEvent), swap(storeEvent(), `"block_hash":1,`, ``), "block_hash"},
+		{new(kvstate.RouterEvent), swap(storeEvent(), `"dp_rank":3`, `"dp_rank":4294967296`), "dp_rank"},
 		{new(kvstate.RouterEvent), swap(storeEvent(), `[[0,3]]`, `null`), "offsets"},
 		{new(kvstate.RouterEvent), swap(storeEvent(), `[[0,3]]`, `[null]`), "offsets"},
 		{new(kvstate.RouterEvent), swap(storeEvent(), `[[0,3]]`, `[[0,null]]`), "offsets"},
@@ -66,10 +69,25 @@ func TestJSONRefusals(t *testing.T) {
 		{new(kvstate.RouterEvent), swap(clearEvent(), `"cleared"`, `"stored"`), "event data"},
 		{new(kvstate.RouterEvent), swap(clearEvent(), `"cleared"`, `{"cleared":{}}`), "event data"},
 		{new(kvstate.RouterEvent), swap(clearEvent(), `"cleared"`, `{}`), "event data"},
+		{new(kvstate.RouterEvent), swap(clearEvent(), `"cleared"`, `{"removed":{"block_hashes":[]},"stored":{"blocks":[]}}`), "beside"},
 	} {
 		if err := json.Unmarshal([]byte(row.text), row.into); err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%T %.200s\n  %v, want an error with %q", row.into, row.text, err, row.want)
 		}
+	}
+}
+
+// TestErrorsAreShort: a peer does not choose how much is logged.
+func TestErrorsAreShort(t *testing.T) {
+	long := strings.Repeat("x", 10_000)
+	var e kvstate.RouterEvent
+	err := json.Unmarshal([]byte(`{"worker_id":1,"storage_tier":"`+long+`"}`), &e)
+	if err == nil || len(err.Error()) > 300 {
+		t.Errorf("JSON: %.400v", err)
+	}
+	batch, err := kvstate.DecodeEvents(msgp.AppendString([]byte("\x91\x81\xacstorage_tier"), long))
+	if err != nil || batch.Why == nil || len(batch.Why.Error()) > 300 {
+		t.Errorf("MessagePack: %v, %.400v", err, batch.Why)
 	}
 }
 

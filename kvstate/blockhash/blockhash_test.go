@@ -43,7 +43,7 @@ func TestVectors(t *testing.T) {
 func TestOnlyCompleteBlocks(t *testing.T) {
 	const huge = int(^uint(0) >> 1)
 	for _, c := range []struct{ tokens, size, blocks, eagle int }{
-		{0, 4, 0, 0}, {3, 4, 0, 0}, {4, 4, 1, 0}, {5, 4, 1, 1}, {8, 4, 2, 1}, {9, 4, 2, 2},
+		{0, 1, 0, 0}, {0, 4, 0, 0}, {3, 4, 0, 0}, {4, 4, 1, 0}, {5, 4, 1, 1}, {8, 4, 2, 1}, {9, 4, 2, 2},
 		{3, 1, 3, 2}, {9, 0, 0, 0}, {9, -1, 0, 0}, {9, huge, 0, 0}, {1000, 300, 3, 3},
 	} {
 		tokens := make([]uint32, c.tokens)

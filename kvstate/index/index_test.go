@@ -1,6 +1,7 @@
 package index
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -86,6 +87,15 @@ func TestCountsBeyondAByte(t *testing.T) {
 		t.Error("it is there after as many removes as stores")
 	}
 	check(t, ix)
+}
+
+// TestMaxBlocksHasLimits: no setting overflows the ids.
+func TestMaxBlocksHasLimits(t *testing.T) {
+	for set, want := range map[int]int{0: DefaultMaxBlocks, -1: DefaultMaxBlocks, 5: 5, math.MaxInt: 1 << 28} {
+		if got := NewSet(Config{MaxBlocks: set}).maxBlocks; got != want {
+			t.Errorf("MaxBlocks %d counts as %d, want %d", set, got, want)
+		}
+	}
 }
 
 // TestOrphansAreBounded: of too many the oldest go, and are counted (case B79).

@@ -52,7 +52,7 @@ func TestEdgesSameAsMap(t *testing.T) {
 	}
 	nodes, e, want := newArena[node](50_000), edges{seed: 7}, map[key]uint32{}
 	for step := range 80_000 {
-		k := key{uint32(rng.IntN(3)), rng.Uint64N(10_000)}
+		k := key{uint32(rng.IntN(3)), rng.Uint64N(3_000)}
 		id, _ := e.find(&nodes, k.parent, k.local)
 		if id != want[k] {
 			t.Fatalf("find(%v) = %d, want %d", k, id, want[k])
@@ -69,6 +69,10 @@ func TestEdgesSameAsMap(t *testing.T) {
 			n.parent, n.local = k.parent, k.local
 			e.insert(k.parent, k.local, id)
 			want[k] = id
+		}
+		s := &e.shards[e.hash(k.parent, k.local)>>56]
+		if table := s.table.Load(); table != nil && len(table.slots) > max(edgesLeast, 8*s.live) {
+			t.Fatalf("%d slots for %d children", len(table.slots), s.live)
 		}
 	}
 	for k, id := range want {
@@ -138,4 +142,24 @@ func TestEpochsWaitForLookUps(t *testing.T) {
 		t.Fatalf("%d nodes are left once the look-up is over, want 1", n)
 	}
 	later.Add(-1)
+}
+
+// TestOrphansStoredAnewAreYoung: one that was removed and came again is not the
+// oldest by what is remembered of it, nor is more remembered each time.
+func TestOrphansStoredAnewAreYoung(t *testing.T) {
+	ix, o := newIndex(2, newMetrics()), testOwners[0]
+	ix.Store(o, 0, 100, true, chain(1, 1))
+	ix.Store(o, 0, 100, true, chain(2, 1))
+	for range 1000 {
+		ix.Remove(o, 0, []uint64{1})
+		ix.Store(o, 0, 100, true, chain(1, 1))
+	}
+	q := &ix.mu.owners[o.id()].orphan
+	if n := len(q.order); n > 2*len(q.blocks)+16 {
+		t.Errorf("%d ages of %d orphans", n, len(q.blocks))
+	}
+	ix.Store(o, 0, 100, true, chain(3, 1)) // takes the oldest's room
+	if q.blocks[1] == nil || q.blocks[2] != nil {
+		t.Errorf("the oldest of two is kept: %v", q.blocks)
+	}
 }
