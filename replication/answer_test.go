@@ -1,6 +1,8 @@
 package replication
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -46,5 +48,61 @@ func TestRepairKeepsToItsBudget(t *testing.T) {
 	}
 	if len(full.answers) != 0 || len(joiner.asks) != 0 {
 		t.Errorf("%d answers and %d wants are not done", len(full.answers), len(joiner.asks))
+	}
+}
+
+// TestWhatPeersAskForIsBounded has far more peers than there are ask at once, and
+// tell what nobody takes.
+func TestWhatPeersAskForIsBounded(t *testing.T) {
+	core, table := newBenchCore(t, 1, 1000)
+	table.Apply(benchEvent(1))
+	now := time.Now()
+	from := func(sender int, m SyncMessage) {
+		t.Helper()
+		m.SenderID, m.SenderSeq, m.To, m.Partition = uint64(100+sender), 1, 1, benchPart
+		if got := core.Receive(now, Message{Topic: TopicSync, Payload: AppendSync(nil, &m)}); got != Synced {
+			t.Fatalf("%v of sender %d: %v", m.Type, sender, got)
+		}
+	}
+	for i := range 2 * maxJobs {
+		from(i, SyncMessage{Type: Want, Buckets: []byte{1}})
+	}
+	if len(core.answers) != maxJobs {
+		t.Errorf("%d answers are in the making, want %d", len(core.answers), maxJobs)
+	}
+
+	core.answers = nil
+	have := make([]byte, MaxPayload-1024)
+	largest := 8 * len(newSumSet(have).places)
+	for i := range 16 {
+		from(i, SyncMessage{Type: Want, Buckets: []byte{1}, Have: have})
+	}
+	if n := len(core.answers); n*largest < maxHaveBytes || n*largest >= maxHaveBytes+largest {
+		t.Errorf("%d answers remember %d bytes, want %d or little more", n, n*largest, maxHaveBytes)
+	}
+
+	core.Flush(now)
+	for i := range subsPerSec {
+		from(i/2, SyncMessage{Type: Hello, Buckets: []byte{1}})
+	}
+	if n := len(core.Flush(now)); n != subsPerSec/2 {
+		t.Errorf("%d answers to %d peers that each ask twice for sub-buckets", n, subsPerSec/2)
+	}
+	for i := range subsPerSec {
+		from(1000+i, SyncMessage{Type: Hello, Buckets: []byte{1}})
+	}
+	if n := len(core.Flush(now)); n != subsPerSec/2 {
+		t.Errorf("%d answers more in the same second, want %d", n, subsPerSec/2)
+	}
+
+	e := BindingEvent{ModelName: benchPart.Model, RoutingGroup: benchPart.Group, WorkerID: 7, Sequence: math.MaxUint64}
+	for i := range 2 * maxHeld {
+		e.SessionID = fmt.Sprint("poison-", i)
+		if got := core.Apply(now, benchPart, &e); got != ClockRejected {
+			t.Fatal(got)
+		}
+	}
+	if len(core.refused) != maxHeld {
+		t.Errorf("%d refused records are remembered, want %d", len(core.refused), maxHeld)
 	}
 }
