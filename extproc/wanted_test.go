@@ -86,6 +86,38 @@ func TestTheBodyOfARequestWithoutSessionIsWaitedFor(t *testing.T) {
 	})
 }
 
+// A prompt is work for its worker until its response begins.
+func TestThePromptIsComputedWhenTheResponseBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.withKVState()
+		work := func() float64 {
+			req := routing.Request{Group: fleet.DefaultName}
+			if err := r.server.router.ReadBody(&req, "", []byte(`{"prompt":[9,9,9,9]}`)); err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range r.server.router.Explain(t.Context(), &req).Candidates {
+				if c.Target.Worker == 2 {
+					return c.Work.Prefill
+				}
+			}
+			t.Fatal("worker 2 is no candidate")
+			return 0
+		}
+		p := r.open()
+		p.ask(firstMessage(filterv3.ProcessingMode_FULL_DUPLEX_STREAMED, false, "x-session-id=s"), requestBodyMessage([]byte(twoBlocksBody), true))
+		if got := work(); got != 1 {
+			t.Errorf("picked: %v blocks to compute, want the one that is not held", got)
+		}
+		p.ask(responseHeadersMessage(false, ":status=200"))
+		if got := work(); got != 0 {
+			t.Errorf("the response has begun: %v blocks to compute, want none", got)
+		}
+		p.reset()
+		<-p.result
+	})
+}
+
 // Who cannot get the body, or cannot read it, is routed all the same.
 func TestAWantedBodyThatDoesNotComeIsDoneWithout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
