@@ -9,6 +9,7 @@ const promptProblems = {
   ambiguous: "a field of the prompt is there twice",
   no_prompt: "the body has no prompt in a form known here",
   no_tokenizer: "it is text, and no tokenizer is configured",
+  too_long: "it is longer text than a tokenizer is asked for",
   empty_prompt: "there are no tokens in it",
   no_kv_state: "nothing is known of these workers' caches, so nobody looked",
   not_requested: "the choice does not depend on it",
