@@ -31,7 +31,8 @@ type ZMQConfig struct {
 	Listen string
 	// Peers are the endpoints of the other replicas. This one may be among them.
 	Peers []string
-	// Logger gets what goes wrong with the mesh. Nil discards.
+	// Logger gets what goes wrong with the mesh, and each peer that comes or goes.
+	// Nil discards.
 	Logger *slog.Logger
 }
 

@@ -69,16 +69,23 @@ func (z *ZMQ) forward(ctx context.Context, l *link) {
 	}
 }
 
-// noted keeps a change of the connection. It must not block.
+// noted keeps a change of the connection, and logs it once. It must not block.
 func (z *ZMQ) noted(l *link, e zmqsock.Event) {
 	l.mu.Lock()
-	if l.mu.since.IsZero() || l.mu.connected != e.Connected {
+	changed := l.mu.since.IsZero() || l.mu.connected != e.Connected
+	if changed {
 		l.mu.connected, l.mu.since = e.Connected, time.Now()
 	}
 	l.mu.Unlock()
 	if !e.Connected {
 		z.tally.lost.WithLabelValues(e.Reason.String()).Inc()
+		if changed && e.Reason != zmqsock.Stopped {
+			z.cfg.Logger.Warn("a peer is not connected", "peer", l.endpoint, "reason", e.Reason.String(), "error", e.Err)
+		}
 		return
+	}
+	if changed {
+		z.cfg.Logger.Info("a peer is connected", "peer", l.endpoint)
 	}
 	select {
 	case z.connected <- struct{}{}:
