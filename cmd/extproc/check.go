@@ -22,8 +22,8 @@ func checkCommand() *cobra.Command {
 		Long: `Reads the configuration and the files that it names, and prints everything
 that is wrong with them, one line each with file and line and what would be right.
 
-What is fine but has no effect beside another value, and listeners that anybody
-may reach, are listed after "FILE: fine".
+What is fine but has no effect beside another value, a directory that is yet to
+come, and listeners that anybody may reach, are listed after "FILE: fine".
 
 Exit code 0 if the files can be used, 1 if not.`,
 		Example: `  $ extproc check --config mooring.yaml

@@ -45,6 +45,11 @@ func TestCheck(t *testing.T) {
 			out: "mooring.yaml: fine\n" +
 				"mooring.yaml:3: replication.peers: have no effect without replication.listen\n",
 		},
+		"records that are yet to come": {
+			files: map[string]string{"mooring.yaml": "kvstate:\n  records_dir: records\n"},
+			out: "mooring.yaml: fine\n" +
+				"mooring.yaml:2: kvstate.records_dir: records is not there yet; its records count once it is\n",
+		},
 		// Five mistakes, five lines.
 		"mistakes": {
 			files: map[string]string{"mooring.yaml": "listen:\n  admin: 9090\nsession:\n  ttl: 30\n  mode: firm\nenvoy:\n  body_mode: all\n\nworker: {}\n"},

@@ -3,7 +3,9 @@ package config
 import (
 	"bytes"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 )
 
@@ -21,6 +23,9 @@ func (c *Config) CheckFiles() error {
 	refuse("listen.tls.client_ca_file", unreadable(c.Listen.TLS.ClientCAFile))
 	refuse("workers.file", unreadable(c.Workers.File))
 	refuse("replication.key_file", c.Replication.badKey())
+	if err := unwatchable(c.KVState.RecordsDir); !errors.Is(err, fs.ErrNotExist) { // it may come yet
+		refuse("kvstate.records_dir", err)
+	}
 	if c.Envoy.Attachment == AttachOverrideHost {
 		refuse("envoy.endpoints_file", directory(c.Envoy.EndpointsFile))
 	}
@@ -70,6 +75,26 @@ func unreadable(path string) error {
 	}
 	if info.IsDir() {
 		return fmt.Errorf("%s is a directory; name a file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("cannot be read: %w", err)
+	}
+	return f.Close()
+}
+
+// unwatchable says why a directory cannot be watched. It is fs.ErrNotExist if it is
+// not there.
+func unwatchable(path string) error {
+	if path == "" {
+		return nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("cannot be read: %w", err)
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s is a file; name a directory", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -19,6 +19,7 @@ workers:
 envoy:
   endpoints_file: .
 replication: {key_file: short.key}
+kvstate: {records_dir: short.key}
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -40,6 +41,7 @@ replication: {key_file: short.key}
 		"mooring.yaml:4: workers.file: cannot be read: stat workers.yaml",
 		"mooring.yaml:6: envoy.endpoints_file: ",
 		"mooring.yaml:7: replication.key_file: short.key holds 15 bytes; a key has at least 16",
+		"mooring.yaml:8: kvstate.records_dir: short.key is a file; name a directory",
 	}
 	if len(lines) != len(want) {
 		t.Fatalf("got\n%s\nwant %d lines", err, len(want))
@@ -53,7 +55,7 @@ replication: {key_file: short.key}
 
 func TestFilesThatAreThereAreFine(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"mooring.yaml": "workers: {file: workers.yaml}\nreplication: {key_file: mesh.key}", "workers.yaml": "", "mesh.key": "sixteen bytes...."} {
+	for name, text := range map[string]string{"mooring.yaml": "workers: {file: workers.yaml}\nreplication: {key_file: mesh.key}\nkvstate: {records_dir: not there yet}", "workers.yaml": "", "mesh.key": "sixteen bytes...."} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -2,14 +2,17 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"slices"
 	"strings"
 )
 
-// Remarks names values that other values keep from taking effect, and listeners
-// that anybody may reach, ordered by line. None of it is an error.
+// Remarks names values that other values keep from taking effect, a directory that
+// is yet to come, and listeners that anybody may reach, ordered by line. None of it
+// is an error.
 func (c *Config) Remarks() []Problem {
 	var ps Problems
 	if c.Session.OnWorkerGone == WorkerGoneWait && c.Session.WaitFor > c.Request.Deadline {
@@ -28,6 +31,13 @@ func (c *Config) Remarks() []Problem {
 	}
 	if l := c.Routing.Limits; c.Workers.Metrics.Path == "" && (l.WaitingRequests > 0 || l.KVUse > 0) {
 		ps = append(ps, c.problem("routing.limits", "waiting_requests and kv_use have no effect without workers.metrics.path"))
+	}
+	if t := c.Routing.Tokenizer; t.URL != TokenizerOff && t.Deadline > c.Request.Deadline {
+		ps = append(ps, c.problem("routing.tokenizer.deadline", fmt.Sprintf("waiting %s ends early, at request.deadline %s; a tokenizer is to take a part of that at most",
+			spell(t.Deadline), spell(c.Request.Deadline))))
+	}
+	if dir := c.KVState.RecordsDir; errors.Is(unwatchable(dir), fs.ErrNotExist) {
+		ps = append(ps, c.problem("kvstate.records_dir", dir+" is not there yet; its records count once it is"))
 	}
 	ps = append(ps, c.openDoors()...)
 	for i := range c.Workers.Static {
