@@ -13,20 +13,21 @@ import (
 // from this module. A package that is missing here may not exist.
 var mayImport = map[string][]string{
 	"internal/fleet":              {},
+	"internal/agenda":             {},
 	"internal/zmqsock":            {},
 	"replication":                 {"affinity", "internal/fleet", "internal/zmqsock"},
 	"replication/replicationtest": {"replication"},
 	"internal/simworker":          {"kvstate", "kvstate/blockhash", "internal/zmqsock", "internal/fleet"},
 	"internal/envoyproc":          {},
 	"internal/config":             {"internal/fleet"},
-	"internal/discovery":          {"internal/fleet"},
+	"internal/discovery":          {"internal/agenda", "internal/fleet"},
 	"affinity":                    {"internal/fleet"},
 	"envoy":                       {"internal/fleet"},
 	"kvstate":                     {"internal/fleet"},
 	"kvstate/blockhash":           {},
 	"kvstate/index":               {"kvstate", "internal/fleet"},
 	"kvstate/feed":                {"kvstate", "kvstate/blockhash", "kvstate/index", "internal/zmqsock", "internal/fleet"},
-	"kvstate/reconcile":           {"kvstate", "kvstate/blockhash", "kvstate/feed", "kvstate/index", "internal/zmqsock", "internal/fleet"},
+	"kvstate/reconcile":           {"kvstate", "kvstate/blockhash", "kvstate/feed", "kvstate/index", "internal/agenda", "internal/zmqsock", "internal/fleet"},
 	"internal/tokenizer":          {},
 	"internal/benchhit":           {}, // tests only: it simulates whole fleets with the real router
 	"routing":                     {"affinity", "kvstate", "kvstate/blockhash", "kvstate/index", "internal/tokenizer", "internal/fleet"},

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"mooring/internal/agenda"
 	"mooring/internal/fleet"
 )
 
@@ -26,13 +27,13 @@ type Discovery struct {
 		sources []*source // by name
 		workers map[fleet.WorkerID]*worker
 
-		probes    agenda // who is to be probed; whoever is being probed is not in it
-		lookups   agenda // whose name is to be resolved; likewise
-		deadlines agenda // whose lifecycle changes by the clock
-		probing   int    // probes in flight
-		resolving int    // lookups in flight
-		spread    int    // over how many workers probes are spread
-		questions uint64 // counts worker.question over all workers, so that none comes again
+		probes    agenda.Agenda[fleet.WorkerID] // who is to be probed; whoever is being probed is not in it
+		lookups   agenda.Agenda[fleet.WorkerID] // whose name is to be resolved; likewise
+		deadlines agenda.Agenda[fleet.WorkerID] // whose lifecycle changes by the clock
+		probing   int                           // probes in flight
+		resolving int                           // lookups in flight
+		spread    int                           // over how many workers probes are spread
+		questions uint64                        // counts worker.question over all workers, so that none comes again
 
 		running    bool                    // Run has begun
 		firstRound map[fleet.WorkerID]bool // who was listed then and is not judged yet; nil before Run and after the round
@@ -157,7 +158,7 @@ func (d *Discovery) ConnectFailed(address string) {
 	if sooner.Before(now) {
 		sooner = now
 	}
-	d.mu.probes.hasten(w.ID, sooner)
+	d.mu.probes.Hasten(w.ID, sooner)
 	d.poke()
 }
 

@@ -28,7 +28,7 @@ func (d *Discovery) dueProbesLocked(now time.Time) []probeQuestion {
 	var due []probeQuestion
 	h := d.mu.health
 	for d.mu.probing < maxProbes {
-		id, late, ok := d.mu.probes.take(now)
+		id, late, ok := d.mu.probes.Take(now)
 		if !ok {
 			break
 		}
@@ -58,7 +58,7 @@ func (d *Discovery) probe(ctx context.Context, transport http.RoundTripper, q pr
 	if !ok || w.question != q.question {
 		return
 	}
-	d.mu.probes.set(q.id, w.probed.Add(d.mu.health.Interval))
+	d.mu.probes.Set(q.id, w.probed.Add(d.mu.health.Interval))
 	if c == passed {
 		w.pass(d.mu.health)
 		d.advanceLocked(now, w)
@@ -71,7 +71,7 @@ func (d *Discovery) probe(ctx context.Context, transport http.RoundTripper, q pr
 func (d *Discovery) dueLookupsLocked(now time.Time) []lookupQuestion {
 	var due []lookupQuestion
 	for d.mu.resolving < maxLookups {
-		id, _, ok := d.mu.lookups.take(now)
+		id, _, ok := d.mu.lookups.Take(now)
 		if !ok {
 			break
 		}
@@ -101,7 +101,7 @@ func (d *Discovery) resolve(ctx context.Context, q lookupQuestion) {
 	if !w.located || w.verdict != up && !d.mu.health.off() {
 		after = lookupSooner
 	}
-	d.mu.lookups.set(q.id, now.Add(after))
+	d.mu.lookups.Set(q.id, now.Add(after))
 }
 
 // resolvedLocked records what a lookup found: of several addresses the first.

@@ -51,10 +51,10 @@ func (d *Discovery) listLocked(now time.Time, l listing) {
 	}
 	switch {
 	case l.place.isName() && (moved || returned):
-		d.mu.lookups.set(l.ID, now.Add(d.delay(l.ID)))
+		d.mu.lookups.Set(l.ID, now.Add(d.delay(l.ID)))
 		d.askLocked(now, w)
 	case moved:
-		d.mu.lookups.remove(l.ID)
+		d.mu.lookups.Remove(l.ID)
 		d.relocateLocked(now, w, l.place.at(l.place.ip))
 	case returned:
 		d.askLocked(now, w)
@@ -67,8 +67,8 @@ func (d *Discovery) listLocked(now time.Time, l listing) {
 func (d *Discovery) unlistLocked(now time.Time, w *worker) {
 	w.unlist()
 	w.question = 0
-	d.mu.probes.remove(w.ID)
-	d.mu.lookups.remove(w.ID)
+	d.mu.probes.Remove(w.ID)
+	d.mu.lookups.Remove(w.ID)
 	d.judgedLocked(w)
 	d.advanceLocked(now, w)
 }
@@ -92,12 +92,12 @@ func (d *Discovery) askLocked(now time.Time, w *worker) {
 	w.question = d.mu.questions
 	switch {
 	case !w.located:
-		d.mu.probes.remove(w.ID)
+		d.mu.probes.Remove(w.ID)
 	case d.mu.health.off():
-		d.mu.probes.remove(w.ID)
+		d.mu.probes.Remove(w.ID)
 		d.judgedLocked(w)
 	default:
-		d.mu.probes.set(w.ID, now.Add(d.delay(w.ID)))
+		d.mu.probes.Set(w.ID, now.Add(d.delay(w.ID)))
 	}
 }
 
@@ -115,7 +115,7 @@ func (d *Discovery) failedLocked(now time.Time, w *worker, c cause, err error) {
 	w.fail(d.mu.health)
 	w.lastFailure = err
 	if before == up && w.verdict == down {
-		d.mu.lookups.hasten(w.ID, now) // it may have moved
+		d.mu.lookups.Hasten(w.ID, now) // it may have moved
 	}
 	d.advanceLocked(now, w)
 }
@@ -129,16 +129,16 @@ func (d *Discovery) advanceLocked(now time.Time, w *worker) {
 		d.tellStateLocked(w, old.String(), why)
 	}
 	if w.forgotten(now, d.cfg.Grace) {
-		d.mu.deadlines.remove(w.ID)
+		d.mu.deadlines.Remove(w.ID)
 		delete(d.mu.workers, w.ID)
 		d.mu.changed = true
 		d.tellLocked(slog.LevelDebug, "a worker is forgotten", slog.String("worker", w.ID.String()))
 		return
 	}
 	if at, ok := w.next(now, d.cfg.Grace); ok {
-		d.mu.deadlines.set(w.ID, at)
+		d.mu.deadlines.Set(w.ID, at)
 	} else {
-		d.mu.deadlines.remove(w.ID)
+		d.mu.deadlines.Remove(w.ID)
 	}
 }
 

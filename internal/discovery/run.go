@@ -80,7 +80,7 @@ func (d *Discovery) step(now time.Time) work {
 	defer d.leave()
 	d.believeLocked(now)
 	for {
-		id, _, ok := d.mu.deadlines.take(now)
+		id, _, ok := d.mu.deadlines.Take(now)
 		if !ok {
 			break
 		}
@@ -99,14 +99,14 @@ func (d *Discovery) step(now time.Time) work {
 			sooner(s.settles)
 		}
 	}
-	if at, ok := d.mu.deadlines.next(); ok {
+	if at, ok := d.mu.deadlines.Next(); ok {
 		sooner(at)
 	}
 	// While all slots are taken, an answer wakes Run.
-	if at, ok := d.mu.probes.next(); ok && d.mu.probing < maxProbes {
+	if at, ok := d.mu.probes.Next(); ok && d.mu.probing < maxProbes {
 		sooner(at)
 	}
-	if at, ok := d.mu.lookups.next(); ok && d.mu.resolving < maxLookups {
+	if at, ok := d.mu.lookups.Next(); ok && d.mu.resolving < maxLookups {
 		sooner(at)
 	}
 	return due

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"mooring/internal/agenda"
 	"mooring/internal/fleet"
 )
 
@@ -48,8 +49,8 @@ type Scraper struct {
 	cfg  ScrapeConfig
 	live *fleet.Live
 
-	due      agenda                  // owned by Run
-	inFlight map[fleet.WorkerID]bool // owned by Run; none of them is in due
+	due      agenda.Agenda[fleet.WorkerID] // owned by Run
+	inFlight map[fleet.WorkerID]bool       // owned by Run; none of them is in due
 
 	mu struct {
 		sync.RWMutex
@@ -133,7 +134,7 @@ func (s *Scraper) Run(ctx context.Context) error {
 			s.adopt(view, now)
 		}
 		for len(s.inFlight) < maxScrapes {
-			id, _, ok := s.due.take(now)
+			id, _, ok := s.due.Take(now)
 			if !ok {
 				break
 			}
@@ -143,7 +144,7 @@ func (s *Scraper) Run(ctx context.Context) error {
 			url := "http://" + w.Address + s.cfg.Path
 			running.Go(func() { answers <- scrape(ctx, transport, id, url) })
 		}
-		if at, ok := s.due.next(); ok && len(s.inFlight) < maxScrapes {
+		if at, ok := s.due.Next(); ok && len(s.inFlight) < maxScrapes {
 			timer.Reset(at.Sub(now))
 		} else {
 			timer.Stop()
@@ -177,15 +178,11 @@ func (s *Scraper) adopt(view *fleet.View, now time.Time) {
 			continue
 		}
 		active[w.ID] = true
-		if _, waits := s.due.byID[w.ID]; !waits && !s.inFlight[w.ID] {
-			s.due.set(w.ID, now.Add(share(w.ID, s.cfg.Interval)))
+		if !s.due.Has(w.ID) && !s.inFlight[w.ID] {
+			s.due.Set(w.ID, now.Add(share(w.ID, s.cfg.Interval)))
 		}
 	}
-	for id := range s.due.byID {
-		if !active[id] {
-			s.due.remove(id)
-		}
-	}
+	s.due.RemoveIf(func(id fleet.WorkerID) bool { return !active[id] })
 }
 
 // take notes an answer. Figures that could not be renewed stay: their age tells.
@@ -196,7 +193,7 @@ func (s *Scraper) take(view *fleet.View, a scraped) {
 		return
 	}
 	if w.Schedulable() {
-		s.due.set(a.id, time.Now().Add(s.cfg.Interval))
+		s.due.Set(a.id, time.Now().Add(s.cfg.Interval))
 	}
 	if a.err != nil {
 		s.failures.WithLabelValues(string(a.cause)).Inc()

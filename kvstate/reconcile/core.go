@@ -3,6 +3,7 @@ package reconcile
 import (
 	"time"
 
+	"mooring/internal/agenda"
 	"mooring/internal/fleet"
 	"mooring/kvstate"
 )
@@ -23,7 +24,7 @@ type core struct {
 	users   map[fleet.Partition]int           // how many owners hold state in a partition's index
 	left    map[fleet.Partition]bool          // partitions that an owner left
 
-	agenda  agenda
+	agenda  agenda.Agenda[*owner] // who is to be looked at again
 	touched []*owner
 	calls   map[uint64]*owner // questions that are out
 	lastID  uint64            // of calls and streams
@@ -61,7 +62,7 @@ func (c *core) owner(id kvstate.CacheOwnerID) *owner {
 	o := c.owners[id]
 	if o == nil {
 		o = &owner{
-			id: id, key: id.Key(), slot: -1,
+			id: id, key: id.Key(),
 			sources:     make(map[recordKey]kvstate.SourceAdvertisement),
 			attachments: make(map[recordKey]kvstate.AttachmentAdvertisement),
 		}
@@ -140,9 +141,7 @@ func (c *core) name(o *owner, w kvstate.Worker, by int) {
 // returns what is to be done. The next settle is due at the returned time, zero if
 // not before the next input.
 func (c *core) settle(now time.Time) (effects, time.Time) {
-	for at := c.agenda.next(); !at.IsZero() && !at.After(now); at = c.agenda.next() {
-		o := c.agenda[0]
-		c.agenda.schedule(o, time.Time{})
+	for o, _, due := c.agenda.Take(now); due; o, _, due = c.agenda.Take(now) {
 		c.touch(o)
 	}
 	for i := 0; i < len(c.touched); i++ { // a look at one owner can touch another
@@ -154,12 +153,13 @@ func (c *core) settle(now time.Time) (effects, time.Time) {
 	out := c.out
 	out.unused = c.unused()
 	c.out = effects{}
-	return out, c.agenda.next()
+	next, _ := c.agenda.Next()
+	return out, next
 }
 
 // look brings one owner in line with what is known.
 func (c *core) look(o *owner, now time.Time) {
-	c.agenda.schedule(o, time.Time{})
+	c.agenda.Remove(o)
 	if !o.fed {
 		c.choose(o)
 		c.tidy(o, now)

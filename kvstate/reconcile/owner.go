@@ -39,9 +39,6 @@ type owner struct {
 	tail    tail
 
 	touched bool // settle is to look at it
-
-	due  time.Time // when to look again; zero: when something happens
-	slot int       // place in the agenda, -1: none
 }
 
 // recordKey names a record.

@@ -160,11 +160,7 @@ func (o *owner) onlyUncertain() bool {
 }
 
 // wake has o looked at again, at the latest then.
-func (c *core) wake(o *owner, at time.Time) {
-	if o.due.IsZero() || at.Before(o.due) {
-		c.agenda.schedule(o, at)
-	}
-}
+func (c *core) wake(o *owner, at time.Time) { c.agenda.AtLatest(o, at) }
 
 // scheduleStatus says, after a status, when the next one is due: in a period if
 // all is well or a recovery goes on, else after a pause.
