@@ -31,9 +31,11 @@ type Limits struct {
 }
 
 // exceeded reports whether a target with this work and these figures takes no
-// more requests by choice.
+// more requests by choice. What the worker said holds as it was said for as long as
+// it counts at all: a limit that faded with it would let requests in between any
+// two answers.
 func (l *Limits) exceeded(work Work, f Figures, fresh float64) bool {
 	return l.ActiveRequests > 0 && work.Requests >= float64(l.ActiveRequests) ||
-		l.WaitingRequests > 0 && fresh*float64(f.Waiting) >= float64(l.WaitingRequests) ||
-		l.KVUse > 0 && fresh*f.KVUse >= l.KVUse
+		l.WaitingRequests > 0 && fresh > 0 && f.Waiting >= l.WaitingRequests ||
+		l.KVUse > 0 && fresh > 0 && f.KVUse >= l.KVUse
 }

@@ -46,8 +46,8 @@ func TestLimitsOnFigures(t *testing.T) {
 		limits routing.Limits
 		said   routing.Figures
 	}{
-		"waiting": {routing.Limits{WaitingRequests: 3}, routing.Figures{Waiting: 4}},
-		"memory":  {routing.Limits{KVUse: 0.8}, routing.Figures{KVUse: 0.9}},
+		"waiting": {routing.Limits{WaitingRequests: 3}, routing.Figures{Waiting: 3}},
+		"memory":  {routing.Limits{KVUse: 0.8}, routing.Figures{KVUse: 0.8}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			tt.said.At = time.Now()
@@ -56,8 +56,9 @@ func TestLimitsOnFigures(t *testing.T) {
 			r := newRig(t, cfg, affinity.Config{}, worker(1, "m"), worker(2, "m"))
 			for range 8 {
 				if rt := r.mustRoute(headers{}, ""); rt.Target.Worker != 2 {
-					t.Errorf("%s: on %v, which is over its limit", what, rt.Target)
+					t.Errorf("%s, %v ago: on %v, which is at its limit", what, time.Since(tt.said.At), rt.Target)
 				}
+				time.Sleep(time.Second)
 			}
 			busy[2] = true
 			r.wantRefused(headers{}, "", routing.Busy, routing.Overloaded, "limits")

@@ -177,8 +177,10 @@ func TestLimits(t *testing.T) {
 		{"one below", Work{Requests: 9}, Figures{Waiting: 3, KVUse: 0.89}, 1, false},
 		{"requests", Work{Requests: 10}, Figures{}, 0, true},
 		{"waiting", Work{}, Figures{Waiting: 4}, 1, true},
-		{"waiting, some time ago", Work{}, Figures{Waiting: 4}, 0.9, false},
+		{"waiting, some time ago", Work{}, Figures{Waiting: 4}, 0.1, true},
+		{"waiting, long ago", Work{}, Figures{Waiting: 4}, 0, false},
 		{"memory", Work{}, Figures{KVUse: 0.9}, 1, true},
+		{"memory, some time ago", Work{}, Figures{KVUse: 0.9}, 0.1, true},
 		{"memory, long ago", Work{}, Figures{KVUse: 1}, 0, false},
 	}
 	for _, tt := range tests {
