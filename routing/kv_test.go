@@ -134,6 +134,7 @@ func TestOnlyPromptsThatMatterAreMissed(t *testing.T) {
 		"too large":             `{"prompt":[4294967296]}`,
 		"empty":                 `{"prompt":[]}`,
 		"twice":                 `{"prompt":[1,2,3,4],"prompt":[1,2,3,4]}`,
+		"data twice":            `{"nvext":{"token_data":[1,2,3,4],"token_data":[5,6,7,8]}}`,
 		"another API":           `{"input":"hello"}`,
 		"odd data":              `{"nvext":{"token_data":"x"},"messages":null}`,
 	} {

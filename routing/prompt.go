@@ -112,7 +112,11 @@ func (r *Router) tokens(ctx context.Context, view *fleet.View, w *wish) (tokens 
 			return tokens, sourcePrompt, ""
 		}
 	}
-	if ids := f.tokenData(); ids != nil {
+	ids, twice := f.tokenData()
+	if twice {
+		return nil, "", problemAmbiguous
+	}
+	if ids != nil {
 		if tokens, err := tokenIDs(ids); err == nil {
 			return tokens, sourceTokenData, ""
 		}

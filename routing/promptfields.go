@@ -112,18 +112,18 @@ func tokenIDs(array jsontext.Value) ([]uint32, error) {
 	return tokens, nil
 }
 
-// tokenData returns nvext.token_data; nil if there is none.
-func (f *promptFields) tokenData() jsontext.Value {
+// tokenData returns nvext.token_data, nil if there is none, and whether it is there
+// twice.
+func (f *promptFields) tokenData() (data jsontext.Value, twice bool) {
 	ext := f.values[fieldNVExt]
 	if ext == nil {
-		return nil
+		return nil, false
 	}
-	var data jsontext.Value
 	r := readerOf(ext)
 	r.object(func(name string) {
-		if value := r.raw(); name == "token_data" && data == nil {
-			data = value
+		if value := r.raw(); name == "token_data" {
+			data, twice = value, data != nil
 		}
 	})
-	return data
+	return data, twice
 }

@@ -34,9 +34,14 @@ func TestTokenData(t *testing.T) {
 	} {
 		var f promptFields
 		f.set(fieldNVExt, []byte(ext))
-		if got := string(f.tokenData()); got != want {
-			t.Errorf("%s: %q, want %q", ext, got, want)
+		if got, twice := f.tokenData(); string(got) != want || twice {
+			t.Errorf("%s: %q, twice %v; want %q once", ext, got, twice, want)
 		}
+	}
+	var f promptFields
+	f.set(fieldNVExt, []byte(`{"token_data":[1],"token_dat\u0061":[9]}`))
+	if _, twice := f.tokenData(); !twice {
+		t.Error("the second is not noticed")
 	}
 }
 
@@ -68,7 +73,8 @@ func FuzzPromptFields(f *testing.F) {
 			}
 		}
 		compareIDs(t, fields.values[fieldPrompt])
-		compareIDs(t, fields.tokenData())
+		data, _ := fields.tokenData()
+		compareIDs(t, data)
 		if asked, ok := fields.tokenizable(); ok && !json.Valid(fields.tokenizeRequest("m\"\xff", asked)) {
 			t.Fatalf("%q: asks for %q", body, fields.tokenizeRequest("m", asked))
 		}
