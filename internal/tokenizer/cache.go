@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"crypto/sha256"
 	"io"
+	"slices"
 	"sync"
 )
 
@@ -60,12 +61,13 @@ func (c *cache) find(key cacheKey) ([]uint32, bool) {
 	return e.Value.(*cached).tokens, true
 }
 
-// add keeps tokens, which must not be changed any more.
+// add keeps a copy of tokens, without the room to grow that they were read into.
 func (c *cache) add(key cacheKey, tokens []uint32) {
-	entry := &cached{key, tokens}
+	entry := &cached{key: key, tokens: tokens}
 	if entry.size() > c.limit {
 		return
 	}
+	entry.tokens = slices.Clone(tokens)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, there := c.mu.entries[key]; there {
