@@ -172,6 +172,10 @@ func (t *Table) known(session string, bound version, now instant) version {
 // AtReplicaLimit reports whether there is no room for another replicated session.
 func (t *Table) AtReplicaLimit() bool { return t.entries.Load() >= 2*t.limit }
 
+// AtFloorLimit reports whether there is no room for another session's floor: one
+// more would have the one that ends first forgotten.
+func (t *Table) AtFloorLimit() bool { return t.floors.full() }
+
 // TTL returns the life of a binding that is not used again, in all partitions.
 func (r *Resolver) TTL() time.Duration { return r.cfg.TTL }
 

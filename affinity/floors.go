@@ -99,6 +99,9 @@ func (f *floors) raise(session string, v version, now, deadline instant, d *dige
 	return applied, 0
 }
 
+// full reports whether one more floor would push another out.
+func (f *floors) full() bool { return f.size.Load() >= int64(f.limit) }
+
 // sweep drops the floors that have ended.
 func (f *floors) sweep(now instant, d *digest) {
 	if f.size.Load() == 0 {
