@@ -205,7 +205,7 @@ func TestKVMisbehavingAgents(t *testing.T) {
 	for i, w := range s.workers {
 		w.tell("/v1/chat/completions", string(chatBody("Astronomy", "What is it?")))
 		c := s.explain("any", "Astronomy").at(t, w)
-		if i > 0 && (c.Device != 0 || c.Host != 0) {
+		if i > 0 && (c.Device != 0 || c.Host != 0 || c.KV.State != want[i].resolution || c.KV.Reason != want[i].reason) {
 			t.Errorf("%s: it counts %+v", want[i].fault, c)
 		}
 	}

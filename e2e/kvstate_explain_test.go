@@ -28,6 +28,7 @@ type explainedCandidate struct {
 	Device  int `json:"device_blocks"`
 	Host    int `json:"host_blocks"`
 	Holed   bool
+	KV      struct{ State, Reason string }
 	Credit  float64
 	Cost    *float64 // nil: the prompt is not known
 }

@@ -45,11 +45,18 @@ type candidate struct {
 	Disk    int      `json:"disk_blocks"`
 	Shared  int      `json:"shared_blocks"`
 	Holed   bool     `json:"holed"`
+	KV      kvShown  `json:"kv"`
 	Credit  float64  `json:"credit"`
 	Prefill float64  `json:"prefill_cost"`
 	Decode  float64  `json:"decode_blocks"`
 	Active  float64  `json:"active_requests"`
 	Cost    *float64 `json:"cost"`
+}
+
+// kvShown says whether what a candidate has in its cache counts.
+type kvShown struct {
+	State  string `json:"state"`
+	Reason string `json:"reason"`
 }
 
 // printExplanation writes
@@ -100,21 +107,30 @@ func (p promptShown) String() string {
 }
 
 func (c *candidate) line() string {
-	mark, note, cost := " ", "", "-"
+	mark, cost := " ", "-"
 	if c.Wins {
 		mark = "*"
 	}
 	if c.Cost != nil {
 		cost = short(*c.Cost)
 	}
-	switch {
-	case c.Full:
-		note = "over its limits"
-	case c.Holed:
-		note = "holed: its credit is reduced"
-	}
 	return fmt.Sprintf("%s %s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s", mark, printable(c.Worker), rankShown(c.Rank), printable(orDash(c.Address)),
-		c.Device, c.Host, c.Disk, c.Shared, short(c.Credit), short(c.Prefill), short(c.Decode), short(c.Active), cost, note)
+		c.Device, c.Host, c.Disk, c.Shared, short(c.Credit), short(c.Prefill), short(c.Decode), short(c.Active), cost, c.notes())
+}
+
+// notes says what the numbers do not.
+func (c *candidate) notes() string {
+	var notes []string
+	if c.Full {
+		notes = append(notes, "over its limits")
+	}
+	if state := c.KV.State; state != "" && state != "ready" && state != "none" {
+		notes = append(notes, fmt.Sprintf("its cache does not count: %s, %s", printable(state), printable(c.KV.Reason)))
+	}
+	if c.Holed {
+		notes = append(notes, "holed: its credit is reduced")
+	}
+	return strings.Join(notes, "; ")
 }
 
 func rankShown(rank *uint32) string {

@@ -17,9 +17,9 @@ func TestExplanationIsReadable(t *testing.T) {
 	answer := `{"decision":"route","reason":"new","why":"its cost, 14.5, is the least of 3","worker_id":"7","dp_rank":0,"address":"10.0.0.7:8000",
 		"session":"3f2a","model":"org/m","group":"default","prompt":{"source":"prompt","problem":"","tokens":41,"blocks":11,"block_size":4},
 		"candidates":[
-		{"worker_id":"7","dp_rank":0,"address":"10.0.0.7:8000","wins":true,"device_blocks":6,"host_blocks":2,"credit":7.5,"prefill_cost":3.5,"decode_blocks":11,"cost":14.5,"figures":null},
-		{"worker_id":"18446744073709551557","dp_rank":null,"address":"","holed":true,"disk_blocks":1,"shared_blocks":3,"credit":0.125,"prefill_cost":10.875,"decode_blocks":11.333,"active_requests":2.7,"cost":24.908,"new_field":1},
-		{"worker_id":"9","dp_rank":1,"address":"\u001b[31mx","full":true,"active_requests":100,"cost":null}]}`
+		{"worker_id":"7","dp_rank":0,"address":"10.0.0.7:8000","wins":true,"device_blocks":6,"host_blocks":2,"credit":7.5,"prefill_cost":3.5,"decode_blocks":11,"cost":14.5,"figures":null,"kv":{"state":"ready","reason":""}},
+		{"worker_id":"18446744073709551557","dp_rank":null,"address":"","holed":true,"disk_blocks":1,"shared_blocks":3,"credit":0.125,"prefill_cost":10.875,"decode_blocks":11.333,"active_requests":2.7,"cost":24.908,"kv":{"state":"none","reason":""},"new_field":1},
+		{"worker_id":"9","dp_rank":1,"address":"\u001b[31mx","full":true,"active_requests":100,"cost":null,"kv":{"state":"unknown","reason":"status_mismatch"}}]}`
 	want := strings.TrimPrefix(`
 route to worker 7 rank 0 at 10.0.0.7:8000: new
 why        its cost, 14.5, is the least of 3
@@ -29,7 +29,7 @@ prompt     41 tokens in 11 blocks of 4, from prompt
   WORKER                RANK  ADDRESS        DEVICE  HOST  DISK  SHARED  CREDIT  PREFILL  DECODE  REQUESTS  COST   
 * 7                     0     10.0.0.7:8000  6       2     0     0       7.5     3.5      11      0         14.5   
   18446744073709551557  -     -              0       0     1     3       0.12    10.88    11.33   2.7       24.91  holed: its credit is reduced
-  9                     1     "\x1b[31mx"    0       0     0     0       0       0        0       100       -      over its limits
+  9                     1     "\x1b[31mx"    0       0     0     0       0       0        0       100       -      over its limits; its cache does not count: unknown, status_mismatch
 `, "\n")
 	var out bytes.Buffer
 	if err := printExplanation(&out, jsontext.Value(answer)); err != nil {

@@ -66,6 +66,7 @@ type candidateJSON struct {
 	Disk        int          `json:"disk_blocks"`
 	Shared      int          `json:"shared_blocks"`
 	Holed       bool         `json:"holed"`
+	KV          KV           `json:"kv"` // whether its blocks count, and why not
 	Decay       float64      `json:"credit_decay"`
 	Credit      float64      `json:"credit"`
 	RawPrefill  float64      `json:"raw_prefill_blocks"`
@@ -102,7 +103,7 @@ func (s *server) postExplain(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), explainTimeout)
 	defer cancel()
-	return answer(w, http.StatusOK, newExplainJSON(s.explain(ctx, headers, body), time.Now()))
+	return answer(w, http.StatusOK, s.newExplainJSON(s.explain(ctx, headers, body), time.Now()))
 }
 
 // explain reads a request as the filter does. What it refuses is explained too.
@@ -154,7 +155,7 @@ func (in *explained) values() (http.Header, error) {
 	return headers, nil
 }
 
-func newExplainJSON(e *routing.Explanation, now time.Time) explainJSON {
+func (s *server) newExplainJSON(e *routing.Explanation, now time.Time) explainJSON {
 	out := explainJSON{
 		Decision: "route", Reason: e.Reason.String(), Why: e.Why, Address: e.Address, Session: e.Session, Model: e.Partition.Model, Group: e.Partition.Group,
 		Prompt: promptJSON(e.Prompt), Candidates: make([]candidateJSON, len(e.Candidates)),
@@ -166,6 +167,7 @@ func newExplainJSON(e *routing.Explanation, now time.Time) explainJSON {
 	}
 	for i := range e.Candidates {
 		out.Candidates[i] = newCandidateJSON(&e.Candidates[i], now)
+		out.Candidates[i].KV = s.kvOf(e.Candidates[i].Target)
 		out.Candidates[i].Wins = e.Refused == nil && e.Candidates[i].Target == e.Target
 	}
 	return out

@@ -47,6 +47,12 @@ func explainer(t *testing.T) (http.Handler, *routing.Router) {
 	router := routing.NewRouter(live, sessions, cfg)
 	return admin.Handler(admin.Config{
 		Fleet: live, Sessions: sessions, Router: router, Ready: func() admin.Readiness { return admin.Readiness{Ready: true} }, Gatherer: prometheus.NewRegistry(),
+		KV: func(w kvstate.Worker) admin.KV {
+			if w.WorkerID == 2 {
+				return admin.KV{State: "ready", Blocks: 2}
+			}
+			return admin.KV{State: "unknown", Reason: "status_mismatch"}
+		},
 	}), router
 }
 
@@ -81,6 +87,7 @@ type explanation struct {
 		Worker  string   `json:"worker_id"`
 		Wins    bool     `json:"wins"`
 		Device  int      `json:"device_blocks"`
+		KV      admin.KV `json:"kv"`
 		Credit  float64  `json:"credit"`
 		Active  float64  `json:"active_requests"`
 		Cost    *float64 `json:"cost"`
@@ -110,6 +117,9 @@ func TestExplain(t *testing.T) {
 			one, two := e.Candidates[0], e.Candidates[1]
 			if one.Wins || one.Cost == nil || *one.Cost != 8.7 || one.Active != 2.7 || one.Figures == nil || one.Figures.AgeMS != 1000 || one.Figures.Fresh != 0.9 {
 				t.Errorf("worker 1: %+v", one)
+			}
+			if one.KV != (admin.KV{State: "unknown", Reason: "status_mismatch"}) || two.KV != (admin.KV{State: "ready"}) {
+				t.Errorf("KV state %+v and %+v", one.KV, two.KV)
 			}
 			if !two.Wins || two.Cost == nil || *two.Cost != 4 || two.Device != 2 || two.Credit != 2 || two.Figures != nil {
 				t.Errorf("worker 2: %+v", two)

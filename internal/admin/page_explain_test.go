@@ -75,7 +75,8 @@ func TestPageExplains(t *testing.T) {
 		`data-decision="route">Would go to 10.0.0.2:80 rank 0<`, ">new</code>: its cost, 4, is the least of 2.<", ">s&lt;b&gt;<", ">9 tokens in 3 blocks of 4, from token ids in the body<",
 		`<tr data-wins="">`, ">10.0.0.2:80<", ">goes here<", ">2 of 3<", ">1<", ">3<", ">0<", ">2<", ">4</strong>", // prefill, decode, requests, saved, cost
 		`data-part="prefill"`, `width="11.49%"`, `data-part="decode"`, `width="34.48%"`, `data-part="credit"`, `width="22.99%"`,
-		"<tr>", ">10.0.0.1:80<", ">2 running, 1 waiting, cache 50 % full<", ">8.7</strong>",
+		"<tr>", ">10.0.0.1:80<", ">2 running, 1 waiting, cache 50 % full<",
+		">its cache does not count: its records and its agent's status differ<", ">8.7</strong>",
 		`class="shown"`, "Would go to", ">no_tokens</code>", ">from-a-header<", "not known: it is text, and no tokenizer is configured", ">goes here<",
 		`class="shown"`, `data-decision="refuse">Would be refused<`, ">invalid</code>",
 		`class="shown"`, `data-decision="error">Line 2 of the further headers is not "name: value".<`, `<div id="explained"></div>`,

@@ -25,15 +25,20 @@ func (s *server) getProjection(w http.ResponseWriter, _ *http.Request) error {
 	return answer(w, http.StatusOK, out)
 }
 
-// kv returns the KV state of a worker: that of its first rank that is not ready,
-// and the blocks of all ranks.
-func (s *server) kv(worker *fleet.Worker) KV {
+// kvOf returns the KV state of one rank of a worker.
+func (s *server) kvOf(t fleet.Target) KV {
 	if s.cfg.KV == nil {
 		return KV{State: "none"}
 	}
+	return s.cfg.KV(kvstate.Worker{WorkerID: uint64(t.Worker), DPRank: t.Rank})
+}
+
+// kv returns the KV state of a worker: that of its first rank that is not ready,
+// and the blocks of all ranks.
+func (s *server) kv(worker *fleet.Worker) KV {
 	var whole KV
 	for rank := range worker.Ranks {
-		of := s.cfg.KV(kvstate.Worker{WorkerID: uint64(worker.ID), DPRank: rank})
+		of := s.kvOf(fleet.OnRank(worker.ID, rank))
 		if rank == 0 || whole.State == kvstate.Ready.String() {
 			whole.State, whole.Reason = of.State, of.Reason
 		}

@@ -46,7 +46,7 @@ function candidateRow(c, known, scale, whole, blocks) {
   const number = (label, part) => cell(label, { class: "n", "data-part": part }, parts[part] === undefined ? "–" : amount(parts[part]));
   const name = cell("Candidate", null, el("strong", { class: "id" }, c.address || c.worker_id), el("span", { class: "quiet" }, rankText(c)),
     ...(c.wins ? [" ", el("span", { class: "wins" }, "goes here")] : []), ...(c.full ? [" ", el("span", { class: "full" }, "over its limits")] : []),
-    el("div", { class: "fine" }, loadText(c.figures)));
+    el("div", { class: "fine" }, loadText(c.figures)), ...uncounted(c.kv));
   mark(name, "title", `worker ${c.worker_id}`);
   const picture = cell(known ? "Cost in parts" : "Load", { class: "picture" }, costBar(parts, whole));
   const cells = known
@@ -63,6 +63,12 @@ function heldText(c, blocks) {
   if (c.holed) notes.push("holed");
   const held = tiers.reduce((sum, [, n]) => sum + n, 0);
   return el("span", null, `${count(held)} of ${count(blocks)}`, el("div", { class: "fine" }, notes.join(", ")));
+}
+
+/** Why what it has in its cache does not count. */
+function uncounted(kv) {
+  if (kv.state === "ready" || kv.state === "none") return [];
+  return [el("div", { class: "fine uncounted" }, `its cache does not count: ${inWords(kvReasons, kv.reason)}`)];
 }
 
 /** What the worker last said of itself. */
