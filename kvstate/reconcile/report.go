@@ -39,8 +39,9 @@ func (r *Reconciler) Owners() []OwnerReport {
 	all := make([]OwnerReport, 0, len(r.mu.core.owners))
 	ids := make([]*owner, 0, len(r.mu.core.owners))
 	cursors := make([]func() uint64, 0, len(r.mu.core.owners))
+	naming := r.mu.core.naming()
 	for _, o := range r.mu.core.owners {
-		all, ids, cursors = append(all, r.mu.core.report(o)), append(ids, o), append(cursors, o.cursor)
+		all, ids, cursors = append(all, o.report(naming)), append(ids, o), append(cursors, o.cursor)
 	}
 	r.mu.Unlock()
 	for i, o := range ids { // an owner's identity never changes
@@ -54,7 +55,8 @@ func (r *Reconciler) Owners() []OwnerReport {
 }
 
 // report describes one owner, but for its identity, and the cursor of a feed.
-func (c *core) report(o *owner) OwnerReport {
+// naming is how many owners name each worker.
+func (o *owner) report(naming map[kvstate.Worker]int) OwnerReport {
 	res := &o.resolution
 	rep := OwnerReport{
 		Source: o.from(), Resolution: res.State.String(), Reason: res.Reason.String(),
@@ -68,7 +70,7 @@ func (c *core) report(o *owner) OwnerReport {
 	}
 	if a, ok := sole(o.attachments); ok {
 		rep.WorkerID, rep.DPRank, rep.Barrier = a.Worker.WorkerID, a.Worker.DPRank, a.ReadyAtOutboundCursor
-		rep.Shared = len(c.naming(a.Worker)) > 1
+		rep.Shared = naming[a.Worker] > 1
 	}
 	if err := o.why(); err != nil {
 		rep.Problem = err.Error()
@@ -91,18 +93,20 @@ func (o *owner) from() string {
 	return strings.Join(slices.Sorted(maps.Keys(names)), "+")
 }
 
-// naming returns the owners that have an attachment of w.
-func (c *core) naming(w kvstate.Worker) []*owner {
-	var owners []*owner
-	for o := range c.on[workerID(w)] {
+// naming counts the owners that have an attachment of each worker. It looks at
+// each owner once: thousands may name the same worker.
+func (c *core) naming() map[kvstate.Worker]int {
+	naming := make(map[kvstate.Worker]int)
+	for _, o := range c.owners {
+		mine := make(map[kvstate.Worker]bool, len(o.attachments))
 		for _, a := range o.attachments {
-			if a.Worker == w {
-				owners = append(owners, o)
-				break
+			if !mine[a.Worker] {
+				mine[a.Worker] = true
+				naming[a.Worker]++
 			}
 		}
 	}
-	return owners
+	return naming
 }
 
 // Worker says how the KV state of one rank of a worker stands, as GET /v1/workers
