@@ -27,7 +27,7 @@ func contenders() []contender {
 		{"least requests", plain(&leastRequests{})},
 		{"sticky only", plain(&sticky{bound: make(map[*conversation]*worker)})},
 		{"mooring", newMooring},
-		{"all-knowing", plain(&allKnowing{})},
+		{"all-knowing, greedy", plain(&allKnowing{})},
 	}
 }
 
@@ -49,11 +49,12 @@ func TestMooringKeepsSessionsAndOpensThemWhereTheirPrefixIs(t *testing.T) {
 	if *whole {
 		fleets, n = []int{1, 4, 16}, *conversations
 		fmt.Printf("%d conversations, seed %d, %.2f new ones per second and worker\n\n", n, *seed, *rate)
-		fmt.Println("                               cached           first token     first turns")
-		fmt.Println("workers  lost  router            all  1st turns  p50 ms  p99 ms  p50 ms  p99 ms  moved  turns")
+		fmt.Println("                                     cached           first token     first turns")
+		fmt.Println("workers  lost  router                  all  1st turns  p50 ms  p99 ms  p50 ms  p99 ms  moved  turns")
 	}
 	for _, workers := range fleets {
 		trace := newTrace(traceConfig{seed: *seed, conversations: n, perSecond: *rate * float64(workers)})
+		best := bound(trace)
 		for _, lose := range []bool{false, true} {
 			results := make(map[string]*result)
 			for _, c := range contenders() {
@@ -63,8 +64,16 @@ func TestMooringKeepsSessionsAndOpensThemWhereTheirPrefixIs(t *testing.T) {
 					show(workers, lose, c.name, r)
 				}
 			}
+			if *whole {
+				show(workers, lose, "bound", best)
+			}
 			if workers > 1 {
 				check(t, fmt.Sprintf("%d workers, lost %v", workers, lose), results, lose)
+			}
+			for name, r := range results {
+				if !lose && (r.all.hitShare() > best.all.hitShare() || r.first.hitShare() > best.first.hitShare()) {
+					t.Errorf("%d workers: %s has more in cache than there can be", workers, name)
+				}
 			}
 		}
 	}
@@ -73,7 +82,7 @@ func TestMooringKeepsSessionsAndOpensThemWhereTheirPrefixIs(t *testing.T) {
 // check holds what Mooring is for against the other ways.
 func check(t *testing.T, of string, results map[string]*result, lose bool) {
 	t.Helper()
-	mooring, sticky, spread := results["mooring"], results["sticky only"], results["round robin"]
+	mooring, sticky, spread, greedy := results["mooring"], results["sticky only"], results["round robin"], results["all-knowing, greedy"]
 	if !lose && mooring.moved > 0 {
 		t.Errorf("%s: mooring moved %d turns", of, mooring.moved)
 	}
@@ -86,6 +95,9 @@ func check(t *testing.T, of string, results map[string]*result, lose bool) {
 	if m, s := mooring.all.hitShare(), spread.all.hitShare(); m < s+0.2 {
 		t.Errorf("%s: mooring has %.1f %% of all prompts in cache, round robin %.1f %%: want at least 20 points more", of, 100*m, 100*s)
 	}
+	if m, g := mooring.all.hitShare(), greedy.all.hitShare(); m < g-0.03 {
+		t.Errorf("%s: mooring has %.1f %% of all prompts in cache, who sees every cache and queue %.1f %%: want 3 points less at most", of, 100*m, 100*g)
+	}
 }
 
 func show(workers int, lose bool, name string, r *result) {
@@ -93,7 +105,7 @@ func show(workers int, lose bool, name string, r *result) {
 	if lose {
 		lost = 1
 	}
-	fmt.Printf("%7d  %4d  %-14s %4.1f %%     %4.1f %%  %6d  %6d  %6d  %6d  %5d  %5d\n", workers, lost, name,
+	fmt.Printf("%7d  %4d  %-20s %4.1f %%     %4.1f %%  %6d  %6d  %6d  %6d  %5d  %5d\n", workers, lost, name,
 		100*r.all.hitShare(), 100*r.first.hitShare(), r.all.quantile(0.5).Milliseconds(), r.all.quantile(0.99).Milliseconds(),
 		r.first.quantile(0.5).Milliseconds(), r.first.quantile(0.99).Milliseconds(), r.moved, len(r.all.firstTokens))
 }

@@ -20,6 +20,15 @@
 //
 // The prompt of a turn is everything said before and the question.
 //
+// # The routers
+//
+// Round robin; least requests; sticky only, which chooses by least requests once
+// for each conversation; Mooring; and two to compare with. One that is all-knowing
+// sees every queue and every cache and takes, for every turn, the worker with the
+// earliest first token: greedy, so that what its choice does to later turns can
+// make it worse than another. The bound is no router: all that was ever computed is
+// in cache, and nobody waits. Loss and the number of workers do not concern it.
+//
 // # The workers
 //
 // A worker computes one prompt at a time, in order of arrival, at 8,000 tokens a

@@ -20,6 +20,25 @@ type request struct {
 	done         func()  // what the policy wants to know of its end
 }
 
+// newRequest makes the prompt of a conversation's turn: all that was said before,
+// and the question.
+func newRequest(c *conversation, turn int) *request {
+	r := &request{conversation: c, turn: turn}
+	r.prompt = append(r.prompt, c.prefix...)
+	for _, t := range c.turns[:turn] {
+		r.prompt = append(append(r.prompt, t.question...), t.reply...)
+	}
+	r.extend(c.turns[turn].question)
+	return r
+}
+
+// extend adds tokens to the prompt.
+func (r *request) extend(tokens []uint32) {
+	r.prompt = append(r.prompt, tokens...)
+	r.local = blockhash.Append(nil, r.prompt, blockSize, blockhash.Seed("", ""))
+	r.chain = blockhash.Sequence(nil, r.local)
+}
+
 // policy chooses workers.
 type policy interface {
 	// choose returns one of the live workers, of which there is at least one, and
@@ -35,6 +54,14 @@ type policy interface {
 type result struct {
 	all, first measured // over all turns, and over those that open a conversation
 	moved      int      // turns that did not go where the one before went
+}
+
+// add notes a turn of which so many blocks were cached.
+func (res *result) add(r *request, cached int, firstToken time.Duration) {
+	res.all.add(len(r.prompt), cached*blockSize, firstToken)
+	if r.turn == 0 {
+		res.first.add(len(r.prompt), cached*blockSize, firstToken)
+	}
 }
 
 // measured is what was seen of some turns.
@@ -130,14 +157,8 @@ func (s *simulation) lose(w *worker) {
 
 // ask sends a conversation's next question.
 func (s *simulation) ask(c *conversation, turn int) {
-	r := &request{conversation: c, turn: turn, arrived: s.now}
-	r.prompt = append(r.prompt, c.prefix...)
-	for _, t := range c.turns[:turn] {
-		r.prompt = append(append(r.prompt, t.question...), t.reply...)
-	}
-	r.prompt = append(r.prompt, c.turns[turn].question...)
-	r.local = blockhash.Append(nil, r.prompt, blockSize, blockhash.Seed("", ""))
-	r.chain = blockhash.Sequence(nil, r.local)
+	r := newRequest(c, turn)
+	r.arrived = s.now
 	s.send(r)
 }
 
@@ -165,10 +186,7 @@ func (s *simulation) begin(w *worker) {
 	w.began = s.now
 	cached := w.cache.matched(usable(r))
 	s.during(w, s.now+prefill(r, cached), func() {
-		s.result.all.add(len(r.prompt), cached*blockSize, s.now-r.arrived)
-		if r.turn == 0 {
-			s.result.first.add(len(r.prompt), cached*blockSize, s.now-r.arrived)
-		}
+		s.result.add(r, cached, s.now-r.arrived)
 		s.keep(w, r, r.chain)
 		w.queue = w.queue[1:]
 		w.decodes[r] = true
@@ -183,9 +201,7 @@ func (s *simulation) decode(w *worker, r *request) {
 	t := r.conversation.turns[r.turn]
 	s.during(w, s.now+time.Duration(len(t.reply))*perToken, func() {
 		delete(w.decodes, r)
-		r.prompt = append(r.prompt, t.reply...)
-		r.local = blockhash.Append(nil, r.prompt, blockSize, blockhash.Seed("", ""))
-		r.chain = blockhash.Sequence(nil, r.local)
+		r.extend(t.reply)
 		s.keep(w, r, r.chain)
 		r.done()
 		if next := r.turn + 1; next < len(r.conversation.turns) {
