@@ -130,38 +130,70 @@ func TestStopDuringReplay(t *testing.T) {
 	})
 }
 
-// What waits beside a replay is bounded; what does not fit comes by the replay,
-// or as a gap that is asked for.
+// What waits beside a replay is bounded. What does not fit is asked for, though
+// the replay's answer is older than it and no live batch follows.
 func TestWaitingBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		defer r.stop()
 		e := r.engine("W", 1, 0, true, 2)
-		release := make(chan struct{})
-		e.feed.replayer = func(ctx context.Context, start uint64, emit func(uint64, []byte) error) error {
-			<-release
-			return e.replay(ctx, start, emit)
-		}
-		e.connect()
-		time.Sleep(time.Second)
 		const n = maxWaiting + 500
-		for i := range n {
-			e.publish(block(t, i), false)
-		}
-		if got := len(e.feed.seq.waiting); got != maxWaiting {
-			t.Errorf("%d wait", got)
-		}
-		close(release)
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
+		e.overflow(t, n)
 		d := e.feed.Details()
-		if d.LastSeq != n-1 || d.Holed || d.Dropped[WaitingOverflow] != 500 || d.Dropped[Duplicate] != maxWaiting {
+		if d.LastSeq != n-1 || d.Holed || d.State != Following || d.Dropped[WaitingOverflow] != 500 || d.Gaps != 0 {
 			t.Errorf("%+v", d)
 		}
 		if got := r.index.Blocks(e.feed.owners[kvstate.WorkerDomain]); got != n {
 			t.Errorf("%d blocks of %d", got, n)
 		}
 	})
+}
+
+// If no replay has what did not fit, or none is answered, the feed is holed, and
+// the next live batch shows the gap.
+func TestWaitingLost(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			defer r.stop()
+			e := r.engine("W", 1, 0, true, 2)
+			const n = maxWaiting + 500
+			e.lose = map[uint64]bool{}
+			for i := range uint64(500) {
+				e.lose[maxWaiting+i] = true
+			}
+			e.silent = silent
+			e.overflow(t, n)
+			d := e.feed.Details()
+			if d.LastSeq != maxWaiting-1 || !d.Holed || d.State != CatchingUp {
+				t.Errorf("silent %t: %+v", silent, d)
+			}
+			e.publish(block(t, n), false)
+			time.Sleep(5 * time.Minute)
+			synctest.Wait()
+			d = e.feed.Details()
+			if d.LastSeq != n || !d.Holed || d.State != Following || d.Missing < 500 || d.Restarts != 0 {
+				t.Errorf("silent %t: %+v", silent, d)
+			}
+		})
+	}
+}
+
+// overflow publishes n batches while a replay runs whose answer has none of
+// them, lets it end, and gives more replays some minutes.
+func (e *engine) overflow(t *testing.T, n int) {
+	e.hold = make(chan struct{})
+	e.connect()
+	time.Sleep(time.Second)
+	for i := range n {
+		e.publish(block(t, i), false)
+	}
+	if got := e.feed.Details().Dropped[WaitingOverflow]; got != uint64(n)-maxWaiting {
+		t.Errorf("%d did not fit", got)
+	}
+	close(e.hold)
+	time.Sleep(5 * time.Minute)
+	synctest.Wait()
 }
 
 // Large payloads are bounded by their bytes, but one is always taken.

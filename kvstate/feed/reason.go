@@ -10,7 +10,7 @@ const (
 	MalformedBatch                 // the payload is no batch; the index is holed by it
 	StaleConnection                // of a connection that was already replaced
 	Duplicate                      // the sequence number was applied before
-	WaitingOverflow                // did not fit beside a running repair; a gap that the repair fills
+	WaitingOverflow                // did not fit beside a running repair; a gap that a repair may fill
 	MalformedReplay                // a replay message of another shape
 	PublisherUnknown               // topic names another worker
 

@@ -43,13 +43,14 @@ func (s *sequencer) ask(verify bool) {
 }
 
 // settle ends a repair after a complete answer: what waited is applied. A gap
-// before one of them is asked for, unless that is what was just asked in vain.
+// before one of them, or after the last, is asked for, unless that is what was
+// just asked in vain.
 func (s *sequencer) settle() {
 	s.repairing, s.unproven = false, false
 	waiting := s.waiting
 	s.waiting, s.waitingBytes = nil, 0
 	for i, w := range waiting {
-		if w.seq > s.next && s.next > s.asked && s.tries < maxAttempts {
+		if w.seq > s.next && s.askable() {
 			s.ask(false)
 			for _, w := range waiting[i:] {
 				s.wait(w.seq, w.payload)
@@ -58,11 +59,24 @@ func (s *sequencer) settle() {
 		}
 		s.late(w)
 	}
+	if s.unproven = s.tailLost(); s.unproven && s.askable() {
+		s.ask(false)
+	}
 }
 
+// askable reports whether one more replay may bring what the last one did not:
+// there was progress, and not too many were asked for.
+func (s *sequencer) askable() bool { return s.next > s.asked && s.tries < maxAttempts }
+
+// tailLost reports whether live batches came that did not fit beside the ones
+// that waited, and nothing brought them since. They are not given up as a hole:
+// the next live batch shows the gap, and may yet have it repaired. (Nor could
+// they: sum has to be that of the batch before next.)
+func (s *sequencer) tailLost() bool { return s.hasLive && s.live >= s.next }
+
 // surrender ends a repair in vain: what waited is applied, with holes. If
-// nothing waited, it stays unknown whether something is missing, and the next
-// live batch begins another repair.
+// nothing waited, or what came after it was dropped, it stays unknown whether
+// something is missing, and the next live batch begins another repair.
 func (s *sequencer) surrender() {
 	s.repairing = false
 	if s.verify && s.silent && len(s.waiting) > 0 {
@@ -74,6 +88,7 @@ func (s *sequencer) surrender() {
 		s.unproven = false
 		s.late(w)
 	}
+	s.unproven = s.unproven || s.tailLost()
 }
 
 // late applies a batch that waited.

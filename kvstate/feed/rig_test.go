@@ -42,7 +42,8 @@ type engine struct {
 	next   uint64
 	cut    int // the next replay ends after so many, if not negative
 	lose   map[uint64]bool
-	silent bool // replays say nothing at all
+	silent bool          // replays say nothing at all
+	hold   chan struct{} // replays know what to say, but wait for its end
 	asked  []uint64
 
 	mu  sync.Mutex
@@ -97,6 +98,9 @@ func (e *engine) replay(ctx context.Context, start uint64, emit func(uint64, []b
 	e.mu.Lock()
 	log := e.log
 	e.mu.Unlock()
+	if e.hold != nil {
+		<-e.hold
+	}
 	for _, b := range log {
 		switch {
 		case b.seq < start || e.lose[b.seq]:

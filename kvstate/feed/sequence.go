@@ -50,7 +50,8 @@ type sequencer struct {
 	live    uint64 // the last live number of this connection
 	hasLive bool
 
-	// unproven: batches may have been missed while there was no connection.
+	// unproven: batches may have been missed, while there was no connection or
+	// because too many waited.
 	unproven bool
 
 	repairing bool
