@@ -203,10 +203,8 @@ func (r *Reconciler) step(ctx context.Context, input func(*core), now time.Time)
 
 // watchDirectory tells the loop of the records in the directory.
 func (r *Reconciler) watchDirectory(ctx context.Context) {
-	d := newDirectory(r.cfg.RecordsDir, func(no refusal) {
-		r.metrics.refused.WithLabelValues(string(no.reason)).Inc()
-		r.cfg.Logger.Warn("kv state record refused", "file", no.where, "reason", string(no.reason), "error", no.err)
-	})
+	refused := refusedRecords{count: r.metrics.refused, logger: r.cfg.Logger}
+	d := newDirectory(r.cfg.RecordsDir, func(no refusal) { refused.add(no, time.Now()) })
 	d.run(ctx, func(u update) {
 		if u.lost != nil {
 			r.cfg.Logger.Warn("kv state records are uncertain", "dir", r.cfg.RecordsDir, "error", u.lost)

@@ -35,7 +35,8 @@ const (
 // refusal is an input that is not taken, and why. It is a label of a metric.
 type refusal struct {
 	reason reason
-	where  string
+	topic  string // of a record
+	where  string // its file, or the topic's directory
 	err    error
 }
 
@@ -48,7 +49,7 @@ const (
 	unreadable    reason = "unreadable"     // the file cannot be read
 	notAFile      reason = "not_a_file"     // it is no regular file
 	tooLarge      reason = "too_large"      // over maxRecordBytes
-	tooMany       reason = "too_many"       // over maxRecords or maxFiles
+	tooMany       reason = "too_many"       // there is no room for a topic's further files; once, when that begins
 	malformed     reason = "malformed"      // not JSON, or not what the topic holds
 	changed       reason = "changed"        // another payload under a known id
 	wrongID       reason = "wrong_id"       // the file's name is not the record's id

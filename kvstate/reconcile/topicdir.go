@@ -1,24 +1,18 @@
 package reconcile
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
-	"strconv"
-	"strings"
-	"syscall"
 )
 
 const (
-	maxRecordBytes  = 64 << 10 // of one file
-	maxRecords      = 32 << 10 // of one topic; further ones are refused
-	maxFiles        = 2 * maxRecords
-	recordExtension = ".json"
+	maxRecords = 32 << 10       // of one topic; further ones wait for room
+	maxFiles   = 2 * maxRecords // of one topic that are remembered, taken or not
+	maxNames   = 16 * maxFiles  // of one topic that a look reads, whatever they name
 )
 
 // topicDir is one topic's directory as it was last seen.
@@ -26,15 +20,26 @@ type topicDir struct {
 	name    string
 	decode  func(id uint64, data []byte) (any, error)
 	refused func(refusal)
-	seen    bool                   // it was there once
-	records map[uint64]any         // accepted: kvstate.SourceAdvertisement or kvstate.AttachmentAdvertisement
-	looked  map[string]fs.FileInfo // the version of each file that was read last, taken or not
+	seen    bool               // it was there once
+	crowded bool               // files wait for room, and that was told
+	records map[uint64]any     // accepted: kvstate.SourceAdvertisement or kvstate.AttachmentAdvertisement
+	looked  map[string]version // what was read last, taken or not. Invariant: the file of every record is there
+
+	// Invariants: len(records) <= mostRecords, len(looked) <= mostFiles.
+	mostRecords, mostFiles int
+}
+
+// version is a file as it was read last.
+type version struct {
+	info  fs.FileInfo // nil: even that could not be read
+	again bool        // it was unreadable, which can change without a new version
 }
 
 func newTopicDir(name string, decode func(uint64, []byte) (any, error), refused func(refusal)) *topicDir {
 	return &topicDir{
 		name: name, decode: decode, refused: refused,
-		records: make(map[uint64]any), looked: make(map[string]fs.FileInfo),
+		records: make(map[uint64]any), looked: make(map[string]version),
+		mostRecords: maxRecords, mostFiles: maxFiles,
 	}
 }
 
@@ -52,15 +57,19 @@ func (t *topicDir) look(root string, names map[string]bool, u *update) error {
 		return err
 	}
 	t.seen = true
-	if names == nil {
-		if names, err = t.list(dir); err != nil {
+	all, waiting := names == nil, false
+	if all {
+		if names, waiting, err = t.list(dir); err != nil {
 			return err
 		}
 	}
 	var gone []string
 	for name := range names {
-		if there := t.lookAt(dir, name, u); !there {
+		switch t.lookAt(dir, name, u) {
+		case left:
 			gone = append(gone, name)
+		case waits:
+			waiting = true
 		}
 	}
 	// That files are gone counts only if their directory was there all the time.
@@ -74,163 +83,124 @@ func (t *topicDir) look(root string, names map[string]bool, u *update) error {
 	for _, name := range gone {
 		t.withdraw(name, u)
 	}
+	t.crowd(dir, waiting, all)
 	return nil
 }
 
-// list returns the names to look at: those in the directory and those known.
-func (t *topicDir) list(dir string) (map[string]bool, error) {
+// crowd notes whether files wait for room, which is told when it begins. Only a
+// look at all finds that none waits any more.
+func (t *topicDir) crowd(dir string, waiting, all bool) {
+	if waiting && !t.crowded {
+		t.refused(refusal{tooMany, t.name, dir,
+			fmt.Errorf("a topic has %d records and %d files at most, further ones wait", t.mostRecords, t.mostFiles)})
+	}
+	t.crowded = waiting || t.crowded && !all
+}
+
+// list returns the names to look at: those remembered, and those of the directory
+// that a record can have, as far as there is room for them. more says that there
+// are others.
+func (t *topicDir) list(dir string) (names map[string]bool, more bool, err error) {
 	f, err := os.Open(dir)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer f.Close()
-	names := make(map[string]bool, len(t.looked))
+	names = make(map[string]bool, len(t.looked))
 	for name := range t.looked {
 		names[name] = true
 	}
-	for len(names) < maxFiles {
+	for read := 0; read < maxNames; {
 		page, err := f.Readdirnames(1024)
 		for _, name := range page {
+			if _, ok := recordID(name); !ok || names[name] {
+				continue
+			}
+			if len(names) >= t.mostFiles {
+				return names, true, nil
+			}
 			names[name] = true
 		}
-		if err == io.EOF {
-			return names, nil
+		if read += len(page); err == io.EOF {
+			return names, false, nil
 		}
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	t.refused(refusal{tooMany, t.name, fmt.Errorf("%s has %d files or more; the rest is not read", dir, maxFiles)})
-	return names, nil
+	return names, true, nil
 }
 
-// lookAt reads one file if its version is new. It reports whether it is there.
-func (t *topicDir) lookAt(dir, name string, u *update) (there bool) {
+// whereabouts is what came of a look at one file.
+type whereabouts uint8
+
+const (
+	stays whereabouts = iota // it is there, or is nothing of ours
+	left                     // it is not there
+	waits                    // it is there, and there is no room for it: it is not remembered
+)
+
+// lookAt reads one file if its version is new.
+func (t *topicDir) lookAt(dir, name string, u *update) whereabouts {
 	id, ok := recordID(name)
 	if !ok {
-		return true // not the name of a record: nothing of ours
+		return stays
 	}
 	path := filepath.Join(dir, name)
 	info, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false
+	last, known := t.looked[name]
+	same := known && sameVersion(last.info, info)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return left
+	case !known && len(t.looked) >= t.mostFiles:
+		return waits
+	case same && !last.again:
+		return stays
 	}
-	if err != nil {
-		t.refused(refusal{unreadable, path, err})
-		return true
+	return t.take(path, name, id, version{info: info, again: same}, err, u)
+}
+
+// take reads a file and remembers it. now.again says that this version was read
+// before; err why nothing is known of it but its name.
+func (t *topicDir) take(path, name string, id uint64, now version, err error, u *update) whereabouts {
+	var r any
+	if err == nil {
+		r, err = t.read(path, id, now.info)
+	} else {
+		err = refusal{reason: unreadable, err: err}
 	}
-	if old, ok := t.looked[name]; ok && sameVersion(old, info) {
-		return true
-	}
-	t.looked[name] = info
-	r, err := t.read(path, id, info)
+	told := now.again
+	now.again = false
 	var no refusal
 	switch {
-	case err == errIncomplete, err == errRepeated: // the next version is looked at again
+	case err == errNoRoom:
+		delete(t.looked, name)
+		return waits
 	case errors.As(err, &no):
-		t.refused(no)
-		if no.reason == unreadable { // that can change without a new version
-			delete(t.looked, name)
+		if now.again = no.reason == unreadable; !now.again || !told {
+			no.topic, no.where = t.name, path
+			t.refused(no)
 		}
-	default:
+	case err == nil:
 		t.records[id] = r
 		u.changes = append(u.changes, change{topic: t.name, id: id, record: r})
 	}
-	return true
-}
-
-// errIncomplete is a file that ends before its JSON does.
-var errIncomplete = errors.New("the file is not whole yet")
-
-// errRepeated is a file that says again what is known.
-var errRepeated = errors.New("the record is known")
-
-// read returns the new record of a file. A record is immutable: the first payload
-// under an id stays until the file leaves. The error is errIncomplete, errRepeated
-// or a refusal.
-func (t *topicDir) read(path string, id uint64, info fs.FileInfo) (any, error) {
-	switch {
-	case !info.Mode().IsRegular():
-		return nil, refusal{notAFile, path, errors.New("a record is a regular file")}
-	case info.Size() > maxRecordBytes:
-		return nil, refusal{tooLarge, path, fmt.Errorf("%d bytes; a record has %d at most", info.Size(), maxRecordBytes)}
-	case len(t.records) >= maxRecords && !t.knows(id):
-		return nil, refusal{tooMany, path, fmt.Errorf("a topic has %d records at most", maxRecords)}
-	}
-	data, err := readSome(path)
-	if err != nil {
-		return nil, refusal{unreadable, path, err}
-	}
-	if !whole(data) {
-		return nil, errIncomplete
-	}
-	value, err := t.decode(id, data)
-	if err != nil {
-		var no refusal
-		if !errors.As(err, &no) {
-			no = refusal{reason: malformed, err: err}
-		}
-		no.where = path
-		return nil, no
-	}
-	if known, ok := t.records[id]; ok {
-		if reflect.DeepEqual(known, value) {
-			return nil, errRepeated
-		}
-		return nil, refusal{changed, path, errors.New("a record never changes: another payload under a known id, the first stays")}
-	}
-	return value, nil
-}
-
-func (t *topicDir) knows(id uint64) bool {
-	_, ok := t.records[id]
-	return ok
-}
-
-// readSome reads a file, but no more of it than a record may have, and without
-// waiting for a writer if the path has become a pipe.
-func readSome(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxRecordBytes+1))
-}
-
-// whole reports whether data does not end in the middle of its JSON. What is
-// wrong in another way is whole.
-func whole(data []byte) bool {
-	var raw json.RawMessage
-	var syntax *json.SyntaxError
-	if err := json.Unmarshal(data, &raw); errors.As(err, &syntax) {
-		return syntax.Offset < int64(len(data))
-	}
-	return true
+	t.looked[name] = now
+	return stays
 }
 
 // withdraw forgets a file that has left.
 func (t *topicDir) withdraw(name string, u *update) {
 	delete(t.looked, name)
 	id, _ := recordID(name)
-	if _, known := t.records[id]; known {
+	if t.knows(id) {
 		delete(t.records, id)
 		u.changes = append(u.changes, change{topic: t.name, id: id})
 	}
 }
 
-// recordID reads the name of a record's file: its id in decimal, and ".json".
-func recordID(name string) (uint64, bool) {
-	digits, ok := strings.CutSuffix(name, recordExtension)
-	if !ok {
-		return 0, false
-	}
-	id, err := strconv.ParseUint(digits, 10, 64)
-	return id, err == nil && strconv.FormatUint(id, 10) == digits
-}
-
-// sameVersion reports whether a file is still what it was: the same inode, of the
-// same size, written at the same time.
-func sameVersion(a, b fs.FileInfo) bool {
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+func (t *topicDir) knows(id uint64) bool {
+	_, ok := t.records[id]
+	return ok
 }
