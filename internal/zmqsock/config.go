@@ -73,6 +73,9 @@ type SubscriberConfig struct {
 	// the newest message is dropped when either is reached. Into an empty queue
 	// a message of any legal size goes. Default 4,096 messages, 16 MiB.
 	QueueMessages, QueueBytes int
+	// MarkDrops puts a mark, a Message without frames, where messages were
+	// dropped, even if none comes after them.
+	MarkDrops bool
 	// MaxMessage bounds a message, all its frames together, in bytes, and
 	// MaxFrames its frames; beyond, the connection ends before anything is
 	// allocated. Default 16 MiB and 8.

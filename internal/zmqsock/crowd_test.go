@@ -162,6 +162,54 @@ func TestSlowReceiver(t *testing.T) {
 	join(t, p, s, "after")
 }
 
+// With MarkDrops it shows where in the stream messages were lost, and how many,
+// also if none comes after them.
+func TestDropsAreMarked(t *testing.T) {
+	p := listen(t, zmqsock.PublisherConfig{})
+	s := subscribe(t, zmqsock.SubscriberConfig{Endpoint: p.Endpoint(), QueueMessages: 10, MarkDrops: true})
+	join(t, p, s, "before")
+	next, dropped := 0, uint64(0)
+	publish := func(n int) {
+		received := s.Stats().Received
+		for i := range n {
+			p.Publish([][]byte{fmt.Append(nil, next+i)})
+		}
+		for s.Stats().Received < received+uint64(n) {
+			runtime.Gosched()
+		}
+	}
+	// take takes all that is there up to the last message, or its mark, and
+	// returns the number due.
+	take := func(due, last int) int {
+		for due <= last {
+			m := receive(t, s.Messages(), "message or mark")
+			if len(m.Frames) == 0 {
+				due, dropped = due+int(m.Dropped), dropped+m.Dropped
+				continue
+			}
+			if string(m.Frames[0]) == "before" {
+				continue // join published more than one
+			}
+			if string(m.Frames[0]) != fmt.Sprint(due) {
+				t.Fatalf("got %s, want %d", m.Frames[0], due)
+			}
+			due++
+		}
+		return due
+	}
+	for _, n := range []int{500, 5, 300} {
+		publish(n)
+		last := next + n - 1
+		if due := take(next, last); due != last+1 {
+			t.Fatalf("at %d after %d messages", due, last+1)
+		}
+		next += n
+	}
+	if n := s.Stats().Dropped; n != dropped || n < 700 {
+		t.Errorf("%d dropped, the marks have %d", n, dropped)
+	}
+}
+
 // Five hundred flaps of a subscriber and of a publisher leave nothing behind.
 func TestFlaps(t *testing.T) {
 	reasons, logger := newEnds()

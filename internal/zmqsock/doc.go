@@ -20,7 +20,8 @@
 //
 // Delivery is that of PUB and SUB: messages to one peer arrive whole and in
 // order, or not at all. Every queue is bounded by count and bytes; when it is
-// full the newest message is dropped and counted. After each (re)connection
+// full the newest message is dropped and counted; a subscriber can have a mark
+// in the stream where that was. After each (re)connection
 // there may be a gap; who needs more repairs it above.
 //
 // The mechanism is NULL: neither secret nor authenticated. Network policy and

@@ -70,6 +70,31 @@ func TestQueue(t *testing.T) {
 	push("late", false)
 }
 
+// Pushes that are refused in a row leave one mark, where they would have been.
+func TestQueueMarks(t *testing.T) {
+	q := newQueue[string](2, 10)
+	push := func(item string) {
+		if !q.push(item, 1) {
+			q.mark(func(mark *string) { *mark += item })
+		}
+	}
+	for _, item := range []string{"a", "b", "C", "D"} {
+		push(item)
+	}
+	taken, _ := q.take(nil)
+	push("E") // what is taken is not done
+	q.done(3, 2)
+	push("f")
+	push("G")
+	more, _ := q.take(nil)
+	if got := fmt.Sprint(taken, more); got != "[a b CD] [E f G]" {
+		t.Error(got)
+	}
+	if q.mu.count != 3 || q.mu.bytes != 1 {
+		t.Errorf("%d items of %d bytes, want 3 of 1", q.mu.count, q.mu.bytes)
+	}
+}
+
 // Who holds most gives way; an address with few connections is left alone.
 func TestPendingGivesWay(t *testing.T) {
 	p := pending{limit: 3}

@@ -12,7 +12,8 @@ type queue[T any] struct {
 	mu struct {
 		sync.Mutex
 		items        []T
-		count, bytes int // waiting and taken
+		count, bytes int  // waiting and taken
+		marked       bool // the last item that waits is a mark
 		finished     bool
 	}
 }
@@ -32,9 +33,25 @@ func (q *queue[T]) push(item T, size int) bool {
 	q.mu.items = append(q.mu.items, item)
 	q.mu.count++
 	q.mu.bytes += size
+	q.mu.marked = false
 	q.mu.Unlock()
 	q.signal()
 	return true
+}
+
+// mark notes that a push was refused where it would have been: by an item of no
+// size, one for all that are refused in a row, which note changes. There is room
+// for it always.
+func (q *queue[T]) mark(note func(*T)) {
+	q.mu.Lock()
+	if !q.mu.marked {
+		q.mu.items = append(q.mu.items, *new(T))
+		q.mu.count++
+		q.mu.marked = true
+	}
+	note(&q.mu.items[len(q.mu.items)-1])
+	q.mu.Unlock()
+	q.signal()
 }
 
 // finish makes every later push fail; what is queued can still be taken.
@@ -58,7 +75,7 @@ func (q *queue[T]) take(spare []T) (items []T, ended bool) {
 	clear(spare)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	items, q.mu.items = q.mu.items, spare[:0]
+	items, q.mu.items, q.mu.marked = q.mu.items, spare[:0], false
 	return items, q.mu.finished
 }
 

@@ -11,8 +11,11 @@ import (
 
 // Message is what a publisher sent.
 type Message struct {
-	// Frames are the receiver's; there is at least one.
+	// Frames are the receiver's. There is at least one, but in a mark of
+	// MarkDrops, which has none.
 	Frames [][]byte
+	// Dropped counts, in a mark, the messages that would have been here.
+	Dropped uint64
 	// Connection is the Connection of the event that announced the connection
 	// it came on. Where it differs from the message before, there may be a gap.
 	Connection uint64
@@ -190,6 +193,9 @@ func (s *Subscriber) receive(w *wire, connection uint64) error {
 		if !s.in.push(Message{Frames: frames, Connection: connection}, size) {
 			s.dropped.Add(1)
 			s.droppedBytes.Add(uint64(size))
+			if s.cfg.MarkDrops {
+				s.in.mark(func(m *Message) { m.Connection, m.Dropped = connection, m.Dropped+1 })
+			}
 		}
 	}
 }
