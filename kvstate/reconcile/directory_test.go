@@ -140,6 +140,47 @@ func TestDirectoryThatLeavesIsUncertain(t *testing.T) {
 	w.wants("all:")
 }
 
+// A directory that was away can return as another one, whose records have nothing
+// to do with those of the first.
+func TestDirectoryThatReturnsReplacesItsRecords(t *testing.T) {
+	w := newLookedAt(t)
+	w.mkdir(kvstate.SourceTopic, kvstate.AttachmentTopic)
+	for i := range uint64(4) {
+		w.write(kvstate.SourceTopic, fmt.Sprintf("%d.json", i+1), encoded(t, sourceRecord(i+1)))
+	}
+	w.wants("all: +sources/1 +sources/2 +sources/3 +sources/4")
+	w.rename(w.root, w.root+"-away")
+	w.wants("lost")
+	w.mkdir(kvstate.SourceTopic, kvstate.AttachmentTopic)
+	other := sourceRecord(1)
+	other.CacheOwnerID = testOwner(9)
+	w.write(kvstate.SourceTopic, "1.json", encoded(t, other))
+	w.write(kvstate.SourceTopic, "2.json", encoded(t, sourceRecord(2))) // the same
+	w.write(kvstate.SourceTopic, "3.json", "no record")
+	w.wants("refused malformed; all: +sources/1 +sources/2")
+	if got := w.dir.topics[0].records[1]; got != any(other) {
+		t.Errorf("believed %+v, want that of the directory that is there", got)
+	}
+	w.write(kvstate.SourceTopic, "1.json", encoded(t, sourceRecord(1)))
+	w.wants("refused changed") // from now on its records do not change
+}
+
+// What is uncertain because one topic is away may be replaced there alone.
+func TestTopicThatStaysKeepsItsRecords(t *testing.T) {
+	w := newLookedAt(t)
+	w.mkdir(kvstate.SourceTopic, kvstate.AttachmentTopic)
+	w.write(kvstate.SourceTopic, "1.json", encoded(t, sourceRecord(1)))
+	w.wants("all: +sources/1")
+	attachments := filepath.Join(w.root, kvstate.AttachmentTopic)
+	w.rename(attachments, attachments+"-away")
+	w.wants("lost")
+	w.rename(attachments+"-away", attachments)
+	other := sourceRecord(1)
+	other.GlobalDPRank = 3
+	w.write(kvstate.SourceTopic, "1.json", encoded(t, other))
+	w.wants("refused changed; all: +sources/1")
+}
+
 // What has left is named, in one line, and once: not by each topic.
 func TestUncertaintyNamesWhatHasLeft(t *testing.T) {
 	w := newLookedAt(t)

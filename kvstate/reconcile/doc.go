@@ -15,7 +15,8 @@
 // name and renamed. A record has 64 KiB at most and never changes: another payload
 // under its id is refused, the first stays until the file leaves. While the
 // directory cannot be read, or a topic's directory has left, every owner of it is
-// watch_uncertain; it is tried for ever.
+// watch_uncertain; it is tried for ever. What is there when it is back replaces what
+// was there before, also under the same id.
 //
 // # Agents
 //

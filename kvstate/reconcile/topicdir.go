@@ -21,6 +21,7 @@ type topicDir struct {
 	decode  func(id uint64, data []byte) (any, error)
 	refused func(refusal)
 	seen    bool               // it was there once
+	away    bool               // the last look failed: another directory can be there now
 	crowded bool               // files wait for room, and that was told
 	records map[uint64]any     // accepted: kvstate.SourceAdvertisement or kvstate.AttachmentAdvertisement
 	looked  map[string]version // what was read last, taken or not. Invariant: the file of every record is there
@@ -44,9 +45,15 @@ func newTopicDir(name string, decode func(uint64, []byte) (any, error), refused 
 }
 
 // look reads the files of these names, or all if names is nil, and adds what has
-// changed to u. After an error nothing was withdrawn.
+// changed to u. After an error nothing was withdrawn, and the next look must be at
+// all; u need not say then which records have left: t.records has those there are.
 func (t *topicDir) look(root string, names map[string]bool, u *update) error {
-	dir := filepath.Join(root, t.name)
+	err := t.lookInto(filepath.Join(root, t.name), root, names, u)
+	t.away = err != nil
+	return err
+}
+
+func (t *topicDir) lookInto(dir, root string, names map[string]bool, u *update) error {
 	before, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, away := os.Stat(root); away != nil || !t.seen {
@@ -157,6 +164,8 @@ func (t *topicDir) lookAt(dir, name string, u *update) whereabouts {
 		return waits
 	case same && !last.again:
 		return stays
+	case t.away && err == nil && !same:
+		delete(t.records, id) // its own file left with its directory; this is another's
 	}
 	return t.take(path, name, id, version{info: info, again: same}, err, u)
 }
