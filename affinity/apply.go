@@ -42,15 +42,20 @@ func (a Applied) String() string {
 	return "applied(" + strconv.Itoa(int(a)) + ")"
 }
 
-// MaxClockLead is how far above the wall clock an observed sequence can move
-// this replica's own. Replicas whose clocks agree better than that never drag
+// maxClockLead is how far above the wall clock an observed sequence moves this
+// replica's own at most. Replicas whose clocks agree better than that never drag
 // one another.
-const MaxClockLead = 30 * time.Minute
+const maxClockLead = 30 * time.Minute
+
+// clockLead returns maxClockLead, or what goes with a small skew: a replica whose
+// clock is behind by the lead must still accept what is minted here. So it is
+// half of the skew, for which the clocks must agree within the other half.
+func clockLead(maxSkew time.Duration) time.Duration { return min(maxClockLead, maxSkew/2) }
 
 // observe makes later sequences higher than a replicated one, but by that alone
-// no higher than the wall clock and MaxClockLead.
-func (s *sequencer) observe(wall time.Time, sequence uint64) {
-	limit := uint64(max(wall.Add(MaxClockLead).UnixNano(), 0))
+// no higher than the wall clock and the lead.
+func (s *sequencer) observe(wall time.Time, lead time.Duration, sequence uint64) {
+	limit := uint64(max(wall.Add(lead).UnixNano(), 0))
 	seen := min(sequence, limit)
 	for {
 		last := s.last.Load()
@@ -75,9 +80,9 @@ func (t *Table) Apply(ev Event) (applied Applied, dormant bool) {
 	}
 	now := t.now()
 	if t.revert == ClockLead {
-		t.sequence.observe(time.Unix(0, math.MaxInt64).Add(-MaxClockLead), ev.Sequence)
+		t.sequence.observe(time.Unix(0, math.MaxInt64), 0, ev.Sequence)
 	}
-	t.sequence.observe(t.wallNow(), ev.Sequence)
+	t.sequence.observe(t.wallNow(), t.clockLead, ev.Sequence)
 	if ev.Kind == EventUnpinned {
 		return t.applyFloor(now, ev), false
 	}

@@ -96,6 +96,11 @@ type Config struct {
 	// WallNow seeds versions; nothing else reads the wall clock. It must be
 	// quick and safe for concurrent use. Nil means time.Now.
 	WallNow func() time.Time
+	// MaxClockSkew is how far above the wall clock the sequences are that replicas
+	// accept of one another; Apply is given no others. What it is given moves this
+	// replica's own sequences ahead by half of that at most, and never by more than
+	// 30 minutes. Zero means 1 h.
+	MaxClockSkew time.Duration
 	// Publish is told of every change and use of a binding, after all locks are
 	// released, by the goroutine that caused it: events of one session may
 	// arrive out of order, and their versions tell which is newer. It must not
@@ -118,6 +123,7 @@ func (c *Config) validate() error {
 	setDefault(&c.InitTimeout, 5*time.Second)
 	setDefault(&c.WaitFor, 5*time.Second)
 	setDefault(&c.Grace, 30*time.Second)
+	setDefault(&c.MaxClockSkew, time.Hour)
 	if c.WallNow == nil {
 		c.WallNow = time.Now
 	}
@@ -133,8 +139,8 @@ func (c *Config) validate() error {
 		return fmt.Errorf("session TTL %v: want %v to %v", c.TTL, MinTTL, MaxTTL)
 	case c.MaxSessions < 1 || c.MaxSessions > maxMaxSessions:
 		return fmt.Errorf("limit of %d sessions: want 1 to %d", c.MaxSessions, maxMaxSessions)
-	case c.InitTimeout < 0 || c.WaitFor < 0 || c.Grace < 0:
-		return errors.New("init timeout, wait and grace must not be negative")
+	case c.InitTimeout < 0 || c.WaitFor < 0 || c.Grace < 0 || c.MaxClockSkew < 0:
+		return errors.New("init timeout, wait, grace and clock skew must not be negative")
 	}
 	return nil
 }

@@ -135,7 +135,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"sessions": {{MaxSessions: -1}, {MaxSessions: math.MaxInt}},
 		"mode":     {{Mode: 2}},
 		"gone":     {{WhenGone: 3}},
-		"negative": {{InitTimeout: -1}, {WaitFor: -1}, {Grace: -1}},
+		"negative": {{InitTimeout: -1}, {WaitFor: -1}, {Grace: -1}, {MaxClockSkew: -1}},
 	}
 	for want, configs := range bad {
 		for _, cfg := range configs {

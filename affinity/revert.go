@@ -13,7 +13,7 @@ const (
 	FloorsAge
 	// KeptWins: a binding that came during a turn wins without a new version.
 	KeptWins
-	// ClockLead: observed sequences move the clock at most MaxClockLead ahead.
+	// ClockLead: observed sequences move the clock at most so far ahead that all accept it.
 	ClockLead
 	// TargetOrders: of one version with two targets the higher target wins.
 	TargetOrders

@@ -20,6 +20,7 @@ type Table struct {
 	limit     int64
 	writer    uint64
 	wallNow   func() time.Time
+	clockLead time.Duration
 	publish   func(fleet.Partition, Event)
 	revert    Rule
 	live      *fleet.Live
@@ -50,6 +51,7 @@ func newTable(r *Resolver, p fleet.Partition, shards int) *Table {
 		limit:     int64(r.cfg.MaxSessions),
 		writer:    r.cfg.WriterID,
 		wallNow:   r.cfg.WallNow,
+		clockLead: clockLead(r.cfg.MaxClockSkew),
 		publish:   r.cfg.Publish,
 		revert:    r.cfg.TestingOnlyRevert,
 		live:      r.live,

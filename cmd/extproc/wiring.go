@@ -52,7 +52,8 @@ func affinityConfig(cfg *config.Config, replica uint64, logger *slog.Logger, met
 	s := cfg.Session
 	c := affinity.Config{
 		TTL: s.TTL, MaxSessions: s.MaxSessions, InitTimeout: s.InitTimeout, WaitFor: s.WaitFor,
-		Grace: cfg.Workers.Grace, WriterID: writerID(cfg, replica), Logger: logger, Registerer: metrics,
+		Grace: cfg.Workers.Grace, MaxClockSkew: cfg.Replication.MaxClockSkew,
+		WriterID: writerID(cfg, replica), Logger: logger, Registerer: metrics,
 	}
 	if s.Mode == config.ModeSoft {
 		c.Mode = affinity.Soft
