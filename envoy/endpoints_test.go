@@ -152,7 +152,7 @@ func TestKeepEndpointsFollowsTheFleet(t *testing.T) {
 		live := fleet.NewLive(viewOf("10.0.0.1:80"))
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- envoy.KeepEndpoints(ctx, path, live, nil, nil) }()
+		go func() { done <- envoy.NewEndpointsFile(path, live, nil, nil).Keep(ctx) }()
 		for _, address := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"} {
 			live.Publish(viewOf(address + ":80"))
 			synctest.Wait()
@@ -179,15 +179,17 @@ func TestKeepEndpointsTriesAgain(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		live := fleet.NewLive(viewOf("10.0.0.1:80"))
-		go func() {
-			done <- envoy.KeepEndpoints(ctx, path, live, slog.New(slog.NewTextHandler(&log, nil)), registry)
-		}()
+		file := envoy.NewEndpointsFile(path, live, slog.New(slog.NewTextHandler(&log, nil)), registry)
+		go func() { done <- file.Keep(ctx) }()
 		// Attempts at 0, 0.1, 0.3, 0.7, 1.5, 3.1 and 6.3 s, then every 5 s.
 		time.Sleep(21500 * time.Millisecond)
 		if n := strings.Count(log.String(), "not written"); n != 10 || !strings.Contains(log.String(), "failures=10 retry_in=5s") {
 			t.Errorf("%d attempts; the log:\n%s", n, log.String())
 		}
 		wantMetrics(t, registry, 10, 1)
+		if w := file.Warning(); !strings.Contains(w, "cannot be written") || !strings.Contains(w, "not a directory") {
+			t.Errorf("warning %q", w)
+		}
 		live.Publish(viewOf("10.0.0.2:80")) // tried at once
 		synctest.Wait()
 		if n := strings.Count(log.String(), "not written"); n != 11 {
@@ -204,6 +206,50 @@ func TestKeepEndpointsTriesAgain(t *testing.T) {
 			t.Errorf("the log:\n%s", log.String())
 		}
 		wantMetrics(t, registry, 11, 0)
+		if w := file.Warning(); w != "" {
+			t.Errorf("warning %q", w)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What another process does to the file is put right, whatever the fleet does.
+func TestKeepEndpointsPutsRightWhatOthersChange(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "eds", "workers.yaml")
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		live := fleet.NewLive(viewOf("10.0.0.1:80"))
+		var log syncBuffer
+		file := envoy.NewEndpointsFile(path, live, slog.New(slog.NewTextHandler(&log, nil)), nil)
+		go func() { done <- file.Keep(ctx) }()
+		synctest.Wait()
+		for i, harm := range []func() error{
+			func() error { return envoy.WriteEndpoints(path, viewOf("10.0.0.9:80")) },
+			func() error { return os.RemoveAll(filepath.Dir(path)) },
+		} {
+			if w := file.Warning(); i == 0 && w != "" {
+				t.Errorf("warning %q", w)
+			}
+			if err := harm(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(3 * time.Second)
+			if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), "10.0.0.1\n") || strings.Contains(string(text), "10.0.0.9") {
+				t.Errorf("harm %d: %s, %v", i, text, err)
+			}
+			if n := strings.Count(log.String(), "another process"); n != i+1 || !strings.Contains(file.Warning(), "was changed or removed by another process") {
+				t.Errorf("harm %d: warning %q, the log:\n%s", i, file.Warning(), log.String())
+			}
+		}
+		live.Publish(viewOf("10.0.0.2:80")) // our own change is none of another's
+		time.Sleep(time.Hour)
+		if n := strings.Count(log.String(), "another process"); n != 2 || file.Warning() != "" {
+			t.Errorf("an hour later: warning %q, the log:\n%s", file.Warning(), log.String())
+		}
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -223,7 +269,7 @@ func wantMetrics(t *testing.T, registry *prometheus.Registry, failures, stale fl
 			got[f.GetName()] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
 		}
 	}
-	want := map[string]float64{"mooring_envoy_endpoints_failures_total": failures, "mooring_envoy_endpoints_stale": stale}
+	want := map[string]float64{"mooring_envoy_endpoints_failures_total": failures, "mooring_envoy_endpoints_stale": stale, "mooring_envoy_endpoints_overwritten_total": 0}
 	if !maps.Equal(got, want) {
 		t.Errorf("metrics are %v, want %v", got, want)
 	}

@@ -21,23 +21,25 @@ import (
 // One writer at a time.
 func WriteEndpoints(path string, view *fleet.View) error {
 	content, err := endpointsYAML(view)
-	if err != nil {
-		return fmt.Errorf("endpoints: %w", err)
+	if err == nil {
+		_, err = put(path, content)
 	}
+	return err
+}
+
+// put makes the file at path say content, and reports whether it did not before.
+func put(path string, content []byte) (wrote bool, err error) {
 	if err := prepareDirectory(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("endpoints: %w", err)
+		return false, fmt.Errorf("endpoints: %w", err)
 	}
 	same, err := says(path, content)
+	if err == nil && !same {
+		err = replace(path, content)
+	}
 	if err != nil {
-		return fmt.Errorf("endpoints: %w", err)
+		return false, fmt.Errorf("endpoints: %w", err)
 	}
-	if same {
-		return nil
-	}
-	if err := replace(path, content); err != nil {
-		return fmt.Errorf("endpoints: %w", err)
-	}
-	return nil
+	return !same, nil
 }
 
 func prepareDirectory(dir string) error {

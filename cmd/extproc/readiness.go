@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"sync/atomic"
 
 	"mooring/internal/admin"
+	"mooring/internal/fleet"
 	"mooring/replication"
 )
 
@@ -34,13 +36,11 @@ func (r *replica) readiness() admin.Readiness {
 		state.Reasons = append(state.Reasons, "draining: the process was told to stop")
 	}
 	state.Warnings = append(state.Warnings, r.kv.warnings()...)
+	state.Warnings = append(state.Warnings, r.fleetWarnings()...)
 	for _, note := range []*atomic.Pointer[string]{&r.configNote, &r.workersNote} {
 		if why := note.Load(); why != nil {
 			state.Warnings = append(state.Warnings, *why)
 		}
-	}
-	if len(r.discovery.Live().View().Workers()) == 0 {
-		state.Warnings = append(state.Warnings, "no worker is configured: see workers.static and workers.file")
 	}
 	state.Ready = state.Ready && len(state.Reasons) == 0
 	return state
@@ -60,4 +60,34 @@ func (r *replica) notJoined() []string {
 		return []string{"joining again: the process was stopped, and may have missed bindings"}
 	}
 	return nil
+}
+
+// fleetWarnings says what is wrong with the workers, and with what Envoy is told of
+// them.
+func (r *replica) fleetWarnings() (warnings []string) {
+	if r.endpoints != nil {
+		if w := r.endpoints.Warning(); w != "" {
+			warnings = append(warnings, w)
+		}
+	}
+	workers := r.discovery.Live().View().Workers()
+	if len(workers) == 0 {
+		return append(warnings, "no worker is configured: see workers.static and workers.file")
+	}
+	active, doubted := 0, 0
+	for i := range workers {
+		if workers[i].State == fleet.Active {
+			active++
+		}
+		if workers[i].Doubted {
+			doubted++
+		}
+	}
+	if active == 0 {
+		warnings = append(warnings, fmt.Sprintf("none of %d workers is active: see /v1/workers", len(workers)))
+	}
+	if doubted > 0 {
+		warnings = append(warnings, fmt.Sprintf("%d of %d workers are listed no more; so many at once are not believed gone for workers.grace: see workers.static and workers.file", doubted, len(workers)))
+	}
+	return warnings
 }

@@ -85,7 +85,7 @@ func (r *replica) reload() {
 		r.refuse(&r.configNote, "the configuration was refused; the old one stays in force", err)
 		return
 	}
-	waiting := config.NeedRestart(old, fresh)
+	waiting := config.NeedRestart(r.started, fresh)
 	fresh.Workers.File = old.Workers.File
 	if _, err := workersFile(fresh); err != nil {
 		r.refuse(&r.configNote, "the configuration was refused; the old one stays in force", err)

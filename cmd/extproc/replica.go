@@ -48,15 +48,17 @@ type replica struct {
 	sessions  *affinity.Resolver
 	kv        *kvState
 	router    *routing.Router
-	mesh      *mesh // nil: bindings are not replicated
+	endpoints *envoy.EndpointsFile // nil: Envoy takes no endpoints from us
+	mesh      *mesh                // nil: bindings are not replicated
 	vigil     *vigil
 	flush     func() error // of the spans that have not left yet
 
 	extprocListener, adminListener net.Listener
 
-	config atomic.Pointer[config.Config] // the file as it is in force; replaced by reload only
-	ready  chan struct{}                 // closed once requests are served
-	drains atomic.Bool                   // set when the process was told to stop
+	started *config.Config                // the file as it was at the start
+	config  atomic.Pointer[config.Config] // the file as it is in force; replaced by reload only
+	ready   chan struct{}                 // closed once requests are served
+	drains  atomic.Bool                   // set when the process was told to stop
 
 	configNote, workersNote atomic.Pointer[string] // why a file as it is now is not in force; nil: it is
 }
@@ -68,7 +70,7 @@ func newReplica(cfg *config.Config, configPath string, logger *slog.Logger) (*re
 	if err != nil {
 		return nil, err
 	}
-	r := &replica{id: id, configPath: configPath, logger: logger, registry: newRegistry(), vigil: newVigil(), ready: make(chan struct{})}
+	r := &replica{id: id, configPath: configPath, logger: logger, registry: newRegistry(), vigil: newVigil(), started: cfg, ready: make(chan struct{})}
 	r.config.Store(cfg)
 	if err := r.build(cfg); err != nil {
 		return nil, err
@@ -95,6 +97,9 @@ func (r *replica) build(cfg *config.Config) error {
 	r.discovery = discovery.New(discoveryConfig(cfg, r.logger, r.registry))
 	if err := r.readWorkers(cfg); err != nil {
 		return err
+	}
+	if cfg.Envoy.Attachment == config.AttachOverrideHost {
+		r.endpoints = envoy.NewEndpointsFile(cfg.Envoy.EndpointsFile, r.discovery.Live(), r.logger, r.registry)
 	}
 	var err error
 	sessionConfig := affinityConfig(cfg, r.id, r.logger, r.registry)
@@ -149,14 +154,14 @@ func (r *replica) run(ctx context.Context) error {
 	g, parts := errgroup.WithContext(parts)
 	cfg := r.config.Load()
 
-	if file := cfg.Envoy.EndpointsFile; cfg.Envoy.Attachment == config.AttachOverrideHost {
+	if r.endpoints != nil {
 		// The first one is written before anybody is told that we are ready: an
 		// Envoy without its endpoints file does not start.
-		if err := envoy.WriteEndpoints(file, r.discovery.Live().View()); err != nil {
+		if err := r.endpoints.Write(); err != nil {
 			r.close()
 			return fmt.Errorf("envoy.endpoints_file: %w", err)
 		}
-		g.Go(func() error { return envoy.KeepEndpoints(parts, file, r.discovery.Live(), r.logger, r.registry) })
+		g.Go(func() error { return r.endpoints.Keep(parts) })
 	}
 	g.Go(func() error { return r.discovery.Run(parts) })
 	g.Go(func() error { return r.sessions.Run(parts) })

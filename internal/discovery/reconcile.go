@@ -66,6 +66,7 @@ func (d *Discovery) listLocked(now time.Time, l listing) {
 // unlistLocked makes a worker vanish.
 func (d *Discovery) unlistLocked(now time.Time, w *worker) {
 	w.unlist()
+	w.doubted = false
 	w.question = 0
 	d.mu.probes.Remove(w.ID)
 	d.mu.lookups.Remove(w.ID)

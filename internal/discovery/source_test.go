@@ -34,6 +34,11 @@ func TestAnEmptyAnswerIsDoubtedForTheGrace(t *testing.T) {
 		for _, w := range []string{w1, w2, w3} {
 			b.wantState(w, "vanished")
 		}
+		for _, w := range b.Live().View().Workers() {
+			if w.Doubted {
+				b.t.Errorf("%s has vanished and is still doubted", w.Name)
+			}
+		}
 		b.wantMetric(`mooring_workers_doubted{source="file"}`, 0)
 		b.wantLogged("believed after the grace", 1)
 		b.wait(30 * time.Second)
