@@ -39,7 +39,9 @@
 //
 // Ordering and blocking: Run alone touches the index, from one goroutine; all
 // other methods may be called concurrently with it and do not block. An engine
-// is never slowed down: what cannot be kept is dropped and makes a gap. An idle
+// is never slowed down: what cannot be kept is dropped and makes a gap; what is
+// dropped at the end of all is asked for, too, or leaves the feed holed until a
+// later batch shows the gap. An idle
 // engine is silent, so silence is no failure; a vanished host is noticed by TCP
 // keep-alive.
 package feed

@@ -20,6 +20,7 @@ const maxHeading = 4 << 10
 // Feed follows one rank of one engine. See the package comment.
 type Feed struct {
 	cfg      Config
+	sub      *zmqsock.Subscriber
 	series   *series  // set by Run
 	replayer replayer // replayOverZMQ, but for tests
 	link     link
@@ -61,6 +62,9 @@ func New(cfg Config) (*Feed, error) {
 	f := &Feed{cfg: cfg, replies: make(chan reply, 8), stopReplay: func() {}}
 	f.replayer = f.replayOverZMQ
 	f.link.changed = make(chan struct{}, 1)
+	if f.sub, err = f.subscriber(); err != nil {
+		return nil, fmt.Errorf("feed: %w", err)
+	}
 	f.dirty = [2]bool{true, true} // an earlier feed of this worker or owner
 	f.seq = sequencer{canReplay: cfg.Replay != "", dropped: &f.counts}
 	worker := kvstate.WorkerKey(cfg.Worker)
@@ -76,22 +80,22 @@ func New(cfg Config) (*Feed, error) {
 	return f, nil
 }
 
+func (f *Feed) subscriber() (*zmqsock.Subscriber, error) {
+	return zmqsock.NewSubscriber(zmqsock.SubscriberConfig{
+		Endpoint: f.cfg.Endpoint, Topics: []string{f.cfg.Topic}, MaxMessage: f.cfg.MaxPayload + maxHeading,
+		QueueMessages: 1024, QueueBytes: 8 << 20, MarkDrops: true, Notify: f.link.notify, Logger: f.cfg.Logger,
+	})
+}
+
 // Run follows the engine until ctx ends, and returns its error. By then all
 // that it started has ended, and nothing is written to the index any more; what
 // is there stays, until Forget. Call it once.
 func (f *Feed) Run(ctx context.Context) error {
-	sub, err := zmqsock.NewSubscriber(zmqsock.SubscriberConfig{
-		Endpoint: f.cfg.Endpoint, Topics: []string{f.cfg.Topic}, MaxMessage: f.cfg.MaxPayload + maxHeading,
-		QueueMessages: 1024, QueueBytes: 8 << 20, Notify: f.link.notify, Logger: f.cfg.Logger,
-	})
-	if err != nil {
-		return fmt.Errorf("feed: %w", err)
-	}
 	f.series = f.cfg.Metrics.open(f.cfg.Name, f.cfg.Worker.DPRank)
 	defer f.cfg.Metrics.close(f.cfg.Name, f.cfg.Worker.DPRank)
 	ended := make(chan struct{})
-	go func() { defer close(ended); sub.Run(ctx) }()
-	f.follow(ctx, sub.Messages())
+	go func() { defer close(ended); f.sub.Run(ctx) }()
+	f.follow(ctx, f.sub.Messages())
 	<-ended
 	return ctx.Err()
 }
@@ -132,14 +136,20 @@ func (f *Feed) follow(ctx context.Context, messages <-chan zmqsock.Message) {
 	}
 }
 
-// message takes a live message: topic, sequence number in 8 bytes, payload.
+// message takes a live message: topic, sequence number in 8 bytes, payload; or
+// the mark of some that were dropped.
 func (f *Feed) message(ctx context.Context, m zmqsock.Message) {
+	mark := len(m.Frames) == 0
 	switch {
-	case m.Connection < f.connection:
+	case m.Connection < f.connection && !mark:
 		f.counts[StaleConnection]++
 		return
 	case m.Connection > f.connection:
 		f.newConnection(ctx, m.Connection)
+	}
+	if mark {
+		f.missed(ctx, m)
+		return
 	}
 	if len(m.Frames) != 3 || len(m.Frames[1]) != 8 {
 		f.counts[MalformedFrames]++
@@ -157,6 +167,15 @@ func (f *Feed) message(ctx context.Context, m zmqsock.Message) {
 		f.topic = append([]byte{}, topic...)
 	}
 	f.do(ctx, f.seq.received(seq, payload))
+}
+
+// missed takes the mark of messages that came faster than they were applied.
+func (f *Feed) missed(ctx context.Context, m zmqsock.Message) {
+	f.counts[QueueOverflow] += m.Dropped
+	f.warn("kv events dropped: they come too fast", "batches", m.Dropped)
+	if m.Connection == f.connection && f.agent.Connected { // else the next one asks
+		f.do(ctx, f.seq.missed())
+	}
 }
 
 func (f *Feed) reply(ctx context.Context, r reply) {

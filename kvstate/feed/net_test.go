@@ -37,7 +37,11 @@ func run(t *testing.T, cfg Config) *running {
 	r := &running{t: t, changed: make(chan struct{}, 1)}
 	cfg.Worker, cfg.PublisherID = kvstate.Worker{WorkerID: 1}, 1
 	cfg.Index = index.NewSet(index.Config{MaxBlocks: 1 << 16}).Open(fleet.Partition{})
+	told := cfg.Changed
 	cfg.Changed = func() {
+		if told != nil {
+			told()
+		}
 		select {
 		case r.changed <- struct{}{}:
 		default:

@@ -32,7 +32,7 @@ func (s *sequencer) repair(verify bool) {
 
 // ask begins an attempt to get what is due, or also the batch before it.
 func (s *sequencer) ask(verify bool) {
-	s.repairing, s.verify, s.silent, s.broken = true, verify, true, false
+	s.repairing, s.verify, s.silent, s.broken, s.unseen = true, verify, true, false, false
 	s.start, s.asked = s.next, s.next
 	if verify {
 		s.start--
@@ -65,14 +65,16 @@ func (s *sequencer) settle() {
 }
 
 // askable reports whether one more replay may bring what the last one did not:
-// there was progress, and not too many were asked for.
-func (s *sequencer) askable() bool { return s.next > s.asked && s.tries < maxAttempts }
+// there was progress or news, and not too many were asked for.
+func (s *sequencer) askable() bool {
+	return (s.unseen || s.next > s.asked) && s.tries < maxAttempts
+}
 
-// tailLost reports whether live batches came that did not fit beside the ones
-// that waited, and nothing brought them since. They are not given up as a hole:
+// tailLost reports whether live batches were dropped, here for those that waited
+// or before, and nothing brought them since. They are not given up as a hole:
 // the next live batch shows the gap, and may yet have it repaired. (Nor could
 // they: sum has to be that of the batch before next.)
-func (s *sequencer) tailLost() bool { return s.hasLive && s.live >= s.next }
+func (s *sequencer) tailLost() bool { return s.unseen || (s.hasLive && s.live >= s.next) }
 
 // surrender ends a repair in vain: what waited is applied, with holes. If
 // nothing waited, or what came after it was dropped, it stays unknown whether

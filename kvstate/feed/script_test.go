@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"mooring/internal/zmqsock"
 	"mooring/kvstate/blockhash"
 )
 
@@ -18,6 +19,7 @@ import (
 //
 //	engine W worker=1 [rank=0] [replay] [block-size=4] [detached]
 //	publish W [lost]      a batch as JSON; lost: only a replay has it
+//	dropped W [n=1]       the queue had no room for n batches
 //	raw W                 frames in hex, one a line; "-" is empty
 //	blip W, restart W     the connection is lost and comes back; of another process
 //	down W, up W          the connection is lost; comes back
@@ -77,6 +79,11 @@ func (e *engine) script(t *testing.T, d *datadriven.TestData) {
 	switch d.Cmd {
 	case "publish":
 		e.publish(pack(t, d.Input), d.HasArg("lost"))
+	case "dropped":
+		n := 1
+		d.MaybeScanArgs(t, "n", &n)
+		e.messages <- zmqsock.Message{Dropped: uint64(n), Connection: e.connection}
+		synctest.Wait()
 	case "raw":
 		var frames [][]byte
 		for line := range strings.Lines(d.Input) {

@@ -49,9 +49,10 @@ type sequencer struct {
 	floor   uint64 // next, when this connection was made
 	live    uint64 // the last live number of this connection
 	hasLive bool
+	unseen  bool // some were dropped after it, and after the last replay was asked for
 
 	// unproven: batches may have been missed, while there was no connection or
-	// because too many waited.
+	// because there were too many.
 	unproven bool
 
 	repairing bool
@@ -102,7 +103,7 @@ func (s *sequencer) received(seq uint64, payload []byte) []action {
 		return s.actions
 	}
 	back := (s.hasLive && seq <= s.live) || (!s.hasLive && seq < s.floor)
-	s.live, s.hasLive = seq, true
+	s.live, s.hasLive, s.unseen = seq, true, false
 	if back {
 		s.restart()
 	}
@@ -110,6 +111,18 @@ func (s *sequencer) received(seq uint64, payload []byte) []action {
 		s.wait(seq, payload)
 	} else {
 		s.offer(seq, payload)
+	}
+	return s.actions
+}
+
+// missed says that live batches were dropped before they got here. Which, the
+// next one will show, if there is one.
+func (s *sequencer) missed() []action {
+	s.begin()
+	verify := s.unproven && s.applied
+	s.unproven, s.unseen = true, true
+	if s.canReplay && !s.repairing {
+		s.repair(verify)
 	}
 	return s.actions
 }

@@ -14,6 +14,7 @@ import (
 //	new [replay]        a feed
 //	connected, lost     the connection
 //	live A:3 A:4        live batches
+//	missed              live batches were dropped
 //	replayed A:3 A:4    batches of the last replay asked for (attempt=N: of that)
 //	complete, cut       the end of it
 func TestSequence(t *testing.T) {
@@ -47,6 +48,8 @@ func TestSequence(t *testing.T) {
 				show(s.lost())
 			case "live":
 				each(s.received)
+			case "missed":
+				show(s.missed())
 			case "replayed":
 				each(func(seq uint64, payload []byte) []action { return s.replayed(attempt, seq, payload) })
 			case "complete":

@@ -20,7 +20,7 @@ type world struct {
 	process int      // of the engine
 	log     []string // all that it published
 	kept    int      // its replay socket has the log from here on
-	heard   int      // up to here live batches of this connection came
+	heard   int      // up to here live batches of this connection came, or were dropped with a mark
 
 	applied []string // by the sequencer, since it noticed the last restart
 	of      string   // the process that the first of them is of
@@ -70,7 +70,12 @@ func (w *world) apply(payload string) {
 func (w *world) publish() {
 	n := len(w.log)
 	w.log = append(w.log, payloadOf(w.process, n))
-	if w.r.IntN(4) > 0 { // else the subscriber misses it
+	switch w.r.IntN(8) {
+	case 0: // the subscriber misses it
+	case 1:
+		w.heard = n + 1
+		w.do(w.seq.missed())
+	default:
 		w.heard = n + 1
 		w.receive(n)
 	}
