@@ -1,6 +1,7 @@
 package affinity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,10 @@ type Resolver struct {
 // maxTables bounds the partitions, which come from the configuration or from
 // discovery: a source that invents models must not fill the memory.
 const maxTables = 1024
+
+// spareTables is how many of those Run keeps free for new partitions, at the
+// expense of the unpins of absent ones.
+const spareTables = 64
 
 // NewResolver returns a Resolver for the partitions that live has, now or later.
 // Bindings end on time without Run, but their memory is freed only by it.
@@ -112,15 +117,17 @@ func (r *Resolver) Run(ctx context.Context) error {
 	}
 }
 
-// retire drops the empty tables of partitions that have been out of the fleet's
-// view for the grace. The grace is longer than any request waits, so that no
-// request still holds such a table and binds in it unseen.
+// retire drops the tables of partitions that have been out of the fleet's view
+// for the grace, once they have neither bindings nor floors: an unpin counts for
+// a partition that returns too. The grace is longer than any request waits, so
+// that no request still holds such a table and binds in it unseen.
 func (r *Resolver) retire(absent map[*Table]instant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	view := r.live.View()
 	old := *r.tables.Load()
 	kept := make(map[fleet.Partition]*Table, len(old))
+	var unpins []*Table // with nothing else in them
 	for p, t := range old {
 		now := t.now()
 		if view.HasPartition(p) {
@@ -129,10 +136,19 @@ func (r *Resolver) retire(absent map[*Table]instant) {
 			absent[t] = now
 		}
 		if since, gone := absent[t]; gone && time.Duration(now-since) >= r.cfg.Grace && t.entries.Load() == 0 {
-			delete(absent, t)
-			continue
+			if t.floors.size.Load() == 0 {
+				delete(absent, t)
+				continue
+			}
+			unpins = append(unpins, t)
 		}
 		kept[p] = t
+	}
+	slices.SortFunc(unpins, func(a, b *Table) int { return cmp.Compare(absent[a], absent[b]) })
+	for _, t := range unpins[:min(len(unpins), max(0, len(kept)-maxTables+spareTables))] {
+		add(r.metrics.floorsEvicted, int(t.floors.size.Load()))
+		delete(absent, t)
+		delete(kept, t.partition)
 	}
 	if len(kept) < len(old) {
 		r.tables.Store(&kept)
