@@ -1,7 +1,6 @@
 package replication
 
 import (
-	"encoding/binary"
 	"slices"
 	"time"
 
@@ -15,27 +14,30 @@ const (
 	resendAfter  = time.Second
 	maxJobs      = 1024     // wants in the making, and answers, each
 	maxHaveBytes = 16 << 20 // what the answers remember of the wants
-	subsPerSec   = 16       // answers with sub-buckets, of up to 512 KiB, to all peers together
 	looksPerTick = 1 << 15  // records looked at: well below a millisecond
-	subsEvery    = wantAgain
 )
 
 // answering is a peer's want that is being answered, as the budget allows.
 type answering struct {
 	peer      uint64
 	partition fleet.Partition
+	narrowed  bool   // the want names sub-buckets only
 	parts     []part // to be looked at yet
 	have      sumSet
 	todo      []affinity.Ref
 }
 
 // answer begins to republish what a want does not name. A peer's later want
-// takes the place of its earlier one.
+// takes the place of its earlier one, but one that names sub-buckets not that of
+// one that does not: they are for different buckets.
 func (c *Core) answer(m *SyncMessage) {
 	if m.To != c.cfg.SenderID {
 		return
 	}
-	c.answers = slices.DeleteFunc(c.answers, func(a *answering) bool { return a.peer == m.SenderID && a.partition == m.Partition })
+	narrowed := len(m.Buckets) == 0
+	c.answers = slices.DeleteFunc(c.answers, func(a *answering) bool {
+		return a.peer == m.SenderID && a.partition == m.Partition && a.narrowed == narrowed
+	})
 	remembered := 0
 	for _, a := range c.answers {
 		remembered += 8 * len(a.have.places)
@@ -43,17 +45,17 @@ func (c *Core) answer(m *SyncMessage) {
 	if len(c.answers) >= maxJobs || remembered >= maxHaveBytes {
 		return // it will ask again
 	}
-	a := &answering{peer: m.SenderID, partition: m.Partition, parts: partsOf(m.Buckets, m.Subs)}
+	a := &answering{peer: m.SenderID, partition: m.Partition, narrowed: narrowed, parts: partsOf(m.Buckets, m.Subs)}
 	if !c.cfg.ablate.noHave {
 		a.have = newSumSet(m.Have)
 	}
 	c.answers = append(c.answers, a)
 }
 
-// advanceAnswers goes on with the answers, in turn, within the budget and the
-// looks.
+// advanceAnswers goes on with the answers, in turn, within the allowance and
+// the looks.
 func (c *Core) advanceAnswers(now time.Time, looks int) {
-	for looks > 0 && c.budget > 0 && len(c.answers) > 0 {
+	for looks > 0 && c.records.left > 0 && len(c.answers) > 0 {
 		a := c.answers[0]
 		c.answers = c.answers[1:]
 		table, ok := c.cfg.Sessions.Table(a.partition)
@@ -87,7 +89,7 @@ func (c *Core) republish(now time.Time, table *affinity.Table, a *answering) (lo
 	if c.cfg.ablate.resendDying {
 		least = 1
 	}
-	for ; len(a.todo) > 0 && c.budget > 0 && looked < turn; looked++ {
+	for ; len(a.todo) > 0 && c.records.left > 0 && looked < turn; looked++ {
 		r, ok := table.Record(a.todo[0])
 		a.todo = a.todo[1:]
 		if !ok || r.Life < least || a.have.has(r.Sum) {
@@ -96,42 +98,30 @@ func (c *Core) republish(now time.Time, table *affinity.Table, a *answering) (lo
 		if last, sent := c.resent[r.Sum]; sent && now.Sub(last) < resendAfter && !c.cfg.ablate.resendAlways {
 			continue
 		}
-		c.budget--
+		c.records.left--
 		c.resent[r.Sum] = now
 		c.sendRecord(table.Partition(), r.Event)
 	}
 	return looked
 }
 
-// answerSubs tells one peer the sub-buckets of the buckets that it asks for.
-func (c *Core) answerSubs(now time.Time, p *peer, m *SyncMessage) {
-	table, ok := c.cfg.Sessions.Table(m.Partition)
-	if !ok || m.To != c.cfg.SenderID || now.Sub(p.subsSent) < subsEvery || c.subsSent >= subsPerSec {
-		return
-	}
-	p.subsSent = now
-	c.subsSent++
-	reply := SyncMessage{Type: DigestOf, To: p.SenderID, Partition: m.Partition, Buckets: m.Buckets, Sums: make([]byte, 0, digestBytes*len(m.Buckets))}
-	for _, b := range m.Buckets {
-		for _, sum := range table.SubDigest(b) {
-			reply.Sums = binary.BigEndian.AppendUint64(reply.Sums, sum)
-		}
-	}
-	c.sendSync(&reply)
+// allowance is how many of something may be sent now.
+type allowance struct {
+	left     int // below 0: what was sent last was more than there was
+	refilled time.Time
 }
 
-// refill gives back the repair budget of the time since the last call.
-func (c *Core) refill(now time.Time) {
-	const perSec = repairPerSec - repairBurst // so that no second has more
-	gained := int(min(now.Sub(c.refilled), time.Second) * perSec / time.Second)
+// refill gives back that of the time since the last call. No second has more than
+// perSec, of which burst is at once after a pause.
+func (a *allowance) refill(now time.Time, perSec, burst int) {
+	gained := int(min(now.Sub(a.refilled), time.Second) * time.Duration(perSec-burst) / time.Second)
 	if gained > 0 {
-		c.refilled, c.budget = now, min(c.budget+gained, repairBurst)
+		a.refilled, a.left = now, min(a.left+gained, burst)
 	}
 }
 
 // forget drops what is no longer recent: each second.
 func (c *Core) forget(now time.Time) {
-	c.subsSent = 0
 	for sum, at := range c.resent {
 		if now.Sub(at) >= resendAfter {
 			delete(c.resent, sum)
@@ -143,4 +133,7 @@ func (c *Core) forget(now time.Time) {
 		}
 	}
 	c.peers.forget(now.Add(-peerForget))
+	for _, p := range c.peers.byID {
+		p.forgetSubs(now)
+	}
 }

@@ -81,20 +81,6 @@ func TestWhatPeersAskForIsBounded(t *testing.T) {
 		t.Errorf("%d answers remember %d bytes, want %d or little more", n, n*largest, maxHaveBytes)
 	}
 
-	core.Flush(now)
-	for i := range subsPerSec {
-		from(i/2, SyncMessage{Type: Hello, Buckets: []byte{1}})
-	}
-	if n := len(core.Flush(now)); n != subsPerSec/2 {
-		t.Errorf("%d answers to %d peers that each ask twice for sub-buckets", n, subsPerSec/2)
-	}
-	for i := range subsPerSec {
-		from(1000+i, SyncMessage{Type: Hello, Buckets: []byte{1}})
-	}
-	if n := len(core.Flush(now)); n != subsPerSec/2 {
-		t.Errorf("%d answers more in the same second, want %d", n, subsPerSec/2)
-	}
-
 	e := BindingEvent{ModelName: benchPart.Model, RoutingGroup: benchPart.Group, WorkerID: 7, Sequence: math.MaxUint64}
 	for i := range 2 * maxHeld {
 		e.SessionID = fmt.Sprint("poison-", i)

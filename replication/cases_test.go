@@ -108,7 +108,7 @@ func TestUnknownKeysAndTypesAreSkipped(t *testing.T) {
 func TestMixedMeshAgrees(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, setup{seed: 1, n: 3, ttl: 30 * time.Second})
-		c.plain = newPlainPeer(c.ttl, 0)
+		c.plain = newPlainPeer(c.ttl, 1, 0)
 		c.run(time.Second)
 		for i := range 60 {
 			session := fmt.Sprint("s", i%7)

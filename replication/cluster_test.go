@@ -21,6 +21,7 @@ type setup struct {
 	n      int // replicas
 	ttl    time.Duration
 	max    int           // sessions; 0: 10,000
+	parts  int           // partitions, which share the sessions: see partOf; 0: one
 	digest time.Duration // between digests; 0: the default
 	narrow bool          // every bucket counts as large
 	ablate string        // the rule that is not obeyed; see replication.Ablate and affinityRules
@@ -48,6 +49,7 @@ type cluster struct {
 }
 
 type replica struct {
+	parts    int
 	live     *fleet.Live
 	sessions *affinity.Resolver
 	core     *replication.Core
@@ -90,17 +92,41 @@ func newCluster(tb testing.TB, s setup) *cluster {
 	c.net.Rand = rand.New(rand.NewPCG(s.seed, 7))
 	c.net.MinDelay, c.net.MaxDelay = time.Millisecond, 2*time.Millisecond
 	for i := range s.n {
-		r := &replica{writer: uint64(i + 1), workers: 3}
+		r := &replica{parts: max(s.parts, 1), writer: uint64(i + 1), workers: 3}
 		c.replicas = append(c.replicas, r)
 		c.start(r)
 	}
 	return c
 }
 
-func viewOf(workers int) *fleet.View {
+// partNumber returns the partition of that number; part is number 0.
+func partNumber(n int) fleet.Partition {
+	if n == 0 {
+		return part
+	}
+	return fleet.Partition{Model: fmt.Sprint(part.Model, n), Group: part.Group}
+}
+
+// partOf returns the partition that a session is in, if there are so many.
+func partOf(session string, parts int) fleet.Partition {
+	n := 0
+	for _, b := range []byte(session) {
+		n += int(b)
+	}
+	return partNumber(n % parts)
+}
+
+func viewOf(workers int) *fleet.View { return viewOfParts(workers, 1) }
+
+// viewOfParts has workers that serve all partitions.
+func viewOfParts(workers, parts int) *fleet.View {
+	models := make([]string, parts)
+	for i := range models {
+		models[i] = partNumber(i).Model
+	}
 	list := make([]fleet.Worker, workers)
 	for i := range list {
-		list[i] = fleet.Worker{ID: fleet.WorkerID(i + 1), Address: fmt.Sprintf("10.0.0.%d:80", i+1), Models: []string{part.Model}, Group: part.Group, Ranks: 1, State: fleet.Active}
+		list[i] = fleet.Worker{ID: fleet.WorkerID(i + 1), Address: fmt.Sprintf("10.0.0.%d:80", i+1), Models: models, Group: part.Group, Ranks: 1, State: fleet.Active}
 	}
 	return fleet.NewView(list)
 }
@@ -108,7 +134,7 @@ func viewOf(workers int) *fleet.View {
 // start starts or restarts a replica with nothing in memory and a fresh sender id.
 func (c *cluster) start(r *replica) {
 	c.starts++
-	r.live, r.sender, r.leases, r.seen = fleet.NewLive(viewOf(r.workers)), 1000+c.starts, nil, make(map[replication.Disposition]int)
+	r.live, r.sender, r.leases, r.seen = fleet.NewLive(viewOfParts(r.workers, r.parts)), 1000+c.starts, nil, make(map[replication.Disposition]int)
 	wall := func() time.Time { return time.Now().Add(r.skew) }
 	var core *replication.Core
 	rule, inAffinity := affinityRules[c.ablate]
@@ -140,9 +166,15 @@ func (r *replica) table() *affinity.Table {
 	return t
 }
 
+// tableOf returns the table that the session is in.
+func (r *replica) tableOf(session string) *affinity.Table {
+	t, _ := r.sessions.Table(partOf(session, r.parts))
+	return t
+}
+
 func (r *replica) see(workers int) {
 	r.workers = workers
-	r.live.Publish(viewOf(workers))
+	r.live.Publish(viewOfParts(workers, r.parts))
 }
 
 // nodes is how many nodes the network has.
@@ -208,10 +240,10 @@ func (c *cluster) acquire(r *replica, session string) (*held, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
 	var known version
-	if ev, ok := r.table().Current(session); ok {
+	if ev, ok := r.tableOf(session).Current(session); ok {
 		known = versionOf(ev)
 	}
-	l, err := r.table().Acquire(ctx, session, fleet.Target{})
+	l, err := r.tableOf(session).Acquire(ctx, session, fleet.Target{})
 	if err != nil {
 		return nil, err
 	}
@@ -224,12 +256,12 @@ func (c *cluster) acquire(r *replica, session string) (*held, error) {
 
 // bind ends the turn of h.
 func (c *cluster) bind(r *replica, h *held, worker fleet.WorkerID) error {
-	kept, _ := r.table().Current(h.session)
-	wins := versionOf(kept).above(h.known) && r.live.View().IsSchedulable(part, kept.Target)
+	kept, _ := r.tableOf(h.session).Current(h.session)
+	wins := versionOf(kept).above(h.known) && r.live.View().IsSchedulable(partOf(h.session, r.parts), kept.Target)
 	if err := h.Bind(fleet.OnRank(worker, 0)); err != nil {
 		return err
 	}
-	if now, _ := r.table().Current(h.session); wins && versionOf(now) != versionOf(kept) {
+	if now, _ := r.tableOf(h.session).Current(h.session); wins && versionOf(now) != versionOf(kept) {
 		return violation("session %s was moved from %v, where another replica had just bound it, to %v", h.session, kept.Target, now.Target)
 	}
 	return r.canServe(h)
@@ -237,7 +269,7 @@ func (c *cluster) bind(r *replica, h *held, worker fleet.WorkerID) error {
 
 // canServe returns a violation if the lease is on what must not be used here.
 func (r *replica) canServe(h *held) error {
-	if target, bound := h.Target(); bound && !r.live.View().IsSchedulable(part, target) {
+	if target, bound := h.Target(); bound && !r.live.View().IsSchedulable(partOf(h.session, r.parts), target) {
 		return violation("session %s got %v, which cannot be scheduled", h.session, target)
 	}
 	return nil

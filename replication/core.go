@@ -39,19 +39,19 @@ type Core struct {
 	inUse      int // the part of the tables whose turn is next
 	nextForget time.Time
 	nextHeld   time.Time
-	refilled   time.Time
-	budget     int // records that may be sent as repair now
+	records    allowance // to be sent as repair
+	subs       allowance // buckets whose sub-buckets are told
 	sequence   uint64
-	subsSent   int // answers with sub-buckets in this second
 
-	peers   peers
-	held    map[slotKey]held
-	refused map[uint64]time.Time // sums refused for their clock
-	resent  map[uint64]time.Time // sums sent as repair
-	asks    []*asking            // at most maxJobs
-	answers []*answering         // at most maxJobs
-	refs    []affinity.Ref       // scratch
-	out     []Message
+	peers     peers
+	held      map[slotKey]held
+	refused   map[uint64]time.Time // sums refused for their clock
+	resent    map[uint64]time.Time // sums sent as repair
+	asks      []*asking            // at most maxJobs
+	answers   []*answering         // at most maxJobs
+	subsAsked []subsAsked          // at most maxJobs
+	refs      []affinity.Ref       // scratch
+	out       []Message
 
 	counted [dispositions]prometheus.Counter
 	dropped prometheus.Counter
@@ -163,7 +163,7 @@ func (c *Core) receiveSync(now time.Time, raw Message) Disposition {
 	switch m.Type {
 	case Hello:
 		if len(m.Buckets) > 0 {
-			c.answerSubs(now, p, &m)
+			c.askedForSubs(now, p, &m)
 			break
 		}
 		if p != nil {
@@ -198,7 +198,8 @@ func (c *Core) receiveSync(now time.Time, raw Message) Disposition {
 // Tick does what is due: hellos, digests, refreshes of sessions in use, and a
 // bounded part of the repairs.
 func (c *Core) Tick(now time.Time) {
-	c.refill(now)
+	c.records.refill(now, repairPerSec, repairBurst)
+	c.subs.refill(now, subsPerSec, subsBurst)
 	if !now.Before(c.nextForget) {
 		c.nextForget = now.Add(time.Second)
 		c.forget(now)
@@ -215,6 +216,7 @@ func (c *Core) Tick(now time.Time) {
 	for n := 0; n < affinity.InUseParts && !now.Before(c.nextInUse); n++ {
 		c.refreshInUse(now)
 	}
+	c.tellSubs(now)
 	c.advanceAnswers(now, c.advanceAsks(looksPerTick))
 }
 

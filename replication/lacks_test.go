@@ -11,13 +11,15 @@ import (
 // records returns all that a replica holds, by sum.
 func (r *replica) records() map[uint64]affinity.Record {
 	recs := make(map[uint64]affinity.Record)
-	var refs []affinity.Ref
-	for b := range affinity.Buckets {
-		refs = r.table().Refs(refs, uint8(b))
-	}
-	for _, ref := range refs {
-		if rec, ok := r.table().Record(ref); ok {
-			recs[rec.Sum] = rec
+	for _, table := range r.sessions.Tables() {
+		var refs []affinity.Ref
+		for b := range affinity.Buckets {
+			refs = table.Refs(refs, uint8(b))
+		}
+		for _, ref := range refs {
+			if rec, ok := table.Record(ref); ok {
+				recs[rec.Sum] = rec
+			}
 		}
 	}
 	return recs

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mooring/affinity"
+	"mooring/internal/fleet"
 	"mooring/replication"
 )
 
@@ -65,7 +66,7 @@ func newOracle(c *cluster) *oracle {
 
 // used notes that the session's binding at r gets its full life now.
 func (o *oracle) used(r *replica, session string) {
-	if ev, ok := r.table().Current(session); ok {
+	if ev, ok := r.tableOf(session).Current(session); ok {
 		o.since[recordKey{session, versionOf(ev), false}] = time.Now()
 	}
 }
@@ -84,7 +85,7 @@ func (o *oracle) heard(_ int, m replication.Message) {
 // restarted with the writer id it had, and whose clock is behind the others', can
 // even make a version that it made before: it counts on from what it hears.
 func (o *oracle) unpinned(r *replica, session string) {
-	if ev, ok := r.table().Floor(session); ok && ev.Life == affinity.FloorLife {
+	if ev, ok := r.tableOf(session).Floor(session); ok && ev.Life == affinity.FloorLife {
 		o.since[recordKey{session, versionOf(ev), true}] = time.Now()
 	}
 }
@@ -120,18 +121,20 @@ func (o *oracle) check() error {
 
 func (o *oracle) checkReplica(i int, r *replica) error {
 	recs := r.records()
-	bindings := 0
+	bindings := make(map[fleet.Partition]int)
 	for _, rec := range recs {
 		if rec.Kind != affinity.EventUnpinned {
-			bindings++
+			bindings[partOf(rec.Session, r.parts)]++
 			continue
 		}
 		if v := versionOf(rec.Event); v.above(o.floors[i][rec.Session]) {
 			o.floors[i][rec.Session] = v
 		}
 	}
-	if bindings > 2*o.c.max {
-		return violation("replica %d holds %d bindings, at most %d", i, bindings, 2*o.c.max)
+	for p, n := range bindings {
+		if n > 2*o.c.max {
+			return violation("replica %d holds %d bindings in %v, at most %d", i, n, p, 2*o.c.max)
+		}
 	}
 	for _, rec := range recs {
 		floor := rec.Kind == affinity.EventUnpinned

@@ -26,7 +26,7 @@ type peer struct {
 	heardV2  bool
 	answered bool // digests of all its partitions came since the join began
 	wants    map[fleet.Partition]*wanted
-	subsSent time.Time // when it was last told sub-buckets
+	subsSent map[fleet.Partition]time.Time // when it was told sub-buckets, lately; of partitions that are here
 
 	in *list.List    // of peers
 	at *list.Element // its place there
@@ -64,7 +64,7 @@ func (ps *peers) hear(now time.Time, id uint64) *peer {
 		}
 		ps.drop(oldest.Value.(*peer))
 	}
-	p := &peer{Peer: Peer{SenderID: id, LastHeard: now}, wants: make(map[fleet.Partition]*wanted), in: &ps.silent}
+	p := &peer{Peer: Peer{SenderID: id, LastHeard: now}, wants: make(map[fleet.Partition]*wanted), subsSent: make(map[fleet.Partition]time.Time), in: &ps.silent}
 	p.at = p.in.PushBack(p)
 	ps.byID[id] = p
 	return p

@@ -13,6 +13,7 @@ import (
 // again when the request ends.
 type plainPeer struct {
 	ttl     time.Duration
+	parts   int
 	writer  uint64
 	next    uint64
 	entries map[string]*plainEntry
@@ -25,8 +26,8 @@ type plainEntry struct {
 	deadline time.Time
 }
 
-func newPlainPeer(ttl, skew time.Duration) *plainPeer {
-	return &plainPeer{ttl: ttl, writer: 88, next: uint64(time.Now().Add(skew).UnixNano()), entries: make(map[string]*plainEntry)}
+func newPlainPeer(ttl time.Duration, parts int, skew time.Duration) *plainPeer {
+	return &plainPeer{ttl: ttl, parts: parts, writer: 88, next: uint64(time.Now().Add(skew).UnixNano()), entries: make(map[string]*plainEntry)}
 }
 
 // commit binds the session for a request, if it is not bound, and publishes.
@@ -34,6 +35,7 @@ func (p *plainPeer) commit(session string, worker uint64) {
 	e := p.entries[session]
 	if e == nil || !time.Now().Before(e.deadline) {
 		e = &plainEntry{event: plainEvent(session, worker, p.next, p.writer)}
+		e.event.ModelName = partOf(session, p.parts).Model
 		p.next++
 		p.entries[session] = e
 	}
@@ -85,6 +87,8 @@ func (p *plainPeer) receive(m replication.Message) {
 	}
 	same := func() bool { return ev.WorkerID == e.event.WorkerID && ev.Sequence >= e.event.Sequence }
 	if e == nil || !now.Before(e.deadline) || same() || newer() {
-		p.entries[ev.SessionID] = &plainEntry{plainEvent(ev.SessionID, ev.WorkerID, ev.Sequence, ev.WriterID), now.Add(p.ttl)}
+		kept := plainEvent(ev.SessionID, ev.WorkerID, ev.Sequence, ev.WriterID)
+		kept.ModelName = ev.ModelName
+		p.entries[ev.SessionID] = &plainEntry{kept, now.Add(p.ttl)}
 	}
 }

@@ -29,7 +29,6 @@ type wanted struct {
 	differing    int       // buckets
 	lacking      laggards
 	narrowing    time.Time // when sub-buckets were asked for; zero: they were not
-	small        []part    // to be wanted with them
 }
 
 // asking is a want in the making: it names the records held here, and there may
@@ -37,6 +36,7 @@ type wanted struct {
 type asking struct {
 	peer      uint64
 	partition fleet.Partition
+	narrowed  bool   // it names sub-buckets
 	parts     []part // to be named yet
 	msg       SyncMessage
 }
@@ -102,28 +102,29 @@ func (p *peer) settle(now time.Time) {
 	}
 }
 
-// ask wants the parts of p, or asks first for the sub-buckets of the large ones.
+// ask wants the parts of p, of the large ones first to know their sub-buckets.
 func (c *Core) ask(now time.Time, p *peer, w *wanted, table *affinity.Table, differs []part) {
 	first := c.rng.IntN(len(differs)) // what does not fit this time is not always the same
 	differs = slices.Concat(differs[first:], differs[:first])
 	if table.AtReplicaLimit() && !c.cfg.ablate.fullAsksAll {
 		differs = differs[:1]
 	}
-	w.small = nil
+	var small []part
 	hello := SyncMessage{Type: Hello, To: p.SenderID, Partition: table.Partition()}
 	for _, d := range differs {
 		if n := table.BucketLen(d.bucket); n > narrowFrom || n > 0 && c.cfg.ablate.narrowAll {
 			hello.Buckets = append(hello.Buckets, d.bucket)
 		} else {
-			w.small = append(w.small, d)
+			small = append(small, d)
 		}
 	}
-	if len(hello.Buckets) == 0 {
-		c.want(p, w, table, w.small)
-		return
+	if len(small) > 0 {
+		c.want(p, w, table, small, false)
 	}
-	w.narrowing = now
-	c.sendSync(&hello)
+	if len(hello.Buckets) > 0 {
+		w.narrowing = now
+		c.sendSync(&hello)
+	}
 }
 
 // compareSubs looks at the sub-buckets that were asked for.
@@ -132,7 +133,7 @@ func (c *Core) compareSubs(now time.Time, p *peer, w *wanted, table *affinity.Ta
 		return
 	}
 	w.narrowing = time.Time{}
-	parts := w.small
+	var parts []part
 	for i, b := range m.Buckets {
 		mine := table.SubDigest(b)
 		var subs *subSet
@@ -149,21 +150,24 @@ func (c *Core) compareSubs(now time.Time, p *peer, w *wanted, table *affinity.Ta
 		}
 	}
 	if len(parts) > 0 {
-		c.want(p, w, table, parts)
+		c.want(p, w, table, parts, true)
 	}
 }
 
-// want begins to ask p for parts of the table. What was begun before and is not
-// sent yet is forgotten: it is out of date.
-func (c *Core) want(p *peer, w *wanted, table *affinity.Table, parts []part) {
+// want begins to ask p for parts of the table: whole buckets, or narrowed ones.
+// What of that kind was begun before and is not sent yet is forgotten: it is out
+// of date.
+func (c *Core) want(p *peer, w *wanted, table *affinity.Table, parts []part, narrowed bool) {
 	partition := table.Partition()
-	c.asks = slices.DeleteFunc(c.asks, func(a *asking) bool { return a.peer == p.SenderID && a.partition == partition })
+	c.asks = slices.DeleteFunc(c.asks, func(a *asking) bool {
+		return a.peer == p.SenderID && a.partition == partition && a.narrowed == narrowed
+	})
 	if len(c.asks) >= maxJobs {
 		w.at = time.Time{} // the next digest tries again
 		return
 	}
 	c.asks = append(c.asks, &asking{
-		peer: p.SenderID, partition: partition, parts: parts, msg: SyncMessage{Type: Want, To: p.SenderID, Partition: partition},
+		peer: p.SenderID, partition: partition, narrowed: narrowed, parts: parts, msg: SyncMessage{Type: Want, To: p.SenderID, Partition: partition},
 	})
 }
 

@@ -11,14 +11,17 @@ import (
 // sendDigests tells the sums of all partitions.
 func (c *Core) sendDigests() {
 	for _, t := range c.cfg.Sessions.Tables() {
-		d := t.Digest()
-		m := SyncMessage{Type: DigestOf, Partition: t.Partition(), Sums: make([]byte, 0, digestBytes)}
-		for _, sum := range d {
-			m.Sums = binary.BigEndian.AppendUint64(m.Sums, sum)
-		}
-		c.sendSync(&m)
+		c.sendSync(&SyncMessage{Type: DigestOf, Partition: t.Partition(), Sums: appendSums(make([]byte, 0, digestBytes), t.Digest())})
 	}
 	c.sendSync(&SyncMessage{Type: Alive, WriterID: c.cfg.WriterID, Digested: true})
+}
+
+// appendSums appends the sums as digests have them.
+func appendSums(b []byte, d affinity.Digest) []byte {
+	for _, sum := range d {
+		b = binary.BigEndian.AppendUint64(b, sum)
+	}
+	return b
 }
 
 // Alive sends a sign of life.

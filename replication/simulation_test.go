@@ -97,10 +97,11 @@ type simulation struct {
 
 // newSimulation draws a cluster. Odd seeds have a short life of bindings, every
 // fourth tables that are full at once, every third a plain peer; every fifth
-// compares sub-buckets before it asks for anything.
+// compares sub-buckets before it asks for anything. Two thirds have two or three
+// partitions.
 func newSimulation(t *testing.T, seed uint64, ablate string) *simulation {
 	rng := rand.New(rand.NewPCG(seed, 3))
-	su := setup{seed: seed, n: 3 + rng.IntN(5), ttl: 30 * time.Minute, ablate: ablate, narrow: seed%5 == 4}
+	su := setup{seed: seed, n: 3 + rng.IntN(5), ttl: 30 * time.Minute, ablate: ablate, narrow: seed%5 == 4, parts: 1 + int(seed/2%3)}
 	if seed%2 == 1 {
 		su.ttl = 30 * time.Second
 	}
@@ -114,10 +115,10 @@ func newSimulation(t *testing.T, seed uint64, ablate string) *simulation {
 		r.lag = time.Duration(rng.IntN(5000)) * time.Millisecond
 	}
 	if seed%3 == 0 {
-		s.plain = newPlainPeer(su.ttl, time.Duration(rng.IntN(1200)-600)*time.Second)
+		s.plain = newPlainPeer(su.ttl, su.parts, time.Duration(rng.IntN(1200)-600)*time.Second)
 	}
 	s.oracle = newOracle(s.cluster)
-	s.note("seed %d: %d replicas, ttl %v, max %d, loss %.2f, duplicates %.2f, delay to %v, plain peer %v", seed, su.n, su.ttl, s.max, s.net.Loss, s.net.Duplicate, s.net.MaxDelay, s.plain != nil)
+	s.note("seed %d: %d replicas, %d partitions, ttl %v, max %d, loss %.2f, duplicates %.2f, delay to %v, plain peer %v", seed, su.n, su.parts, su.ttl, s.max, s.net.Loss, s.net.Duplicate, s.net.MaxDelay, s.plain != nil)
 	for i, r := range s.replicas {
 		s.note("replica %d: skew %v, lag %v", i, r.skew, r.lag)
 	}
@@ -146,11 +147,11 @@ func (s *simulation) step() error {
 		return s.keep(r, h, err)
 	case op < 47:
 		s.note("unpin %d %s", i, session)
-		r.table().Unpin(session)
+		r.tableOf(session).Unpin(session)
 		s.oracle.unpinned(r, session)
 	case op < 50:
 		s.note("pin %d %s %d", i, session, worker)
-		if _, err := r.table().Pin(session, fleet.OnRank(worker, 0)); err == nil {
+		if _, err := r.tableOf(session).Pin(session, fleet.OnRank(worker, 0)); err == nil {
 			s.oracle.used(r, session)
 		}
 	case op < 70:
@@ -240,14 +241,14 @@ func (s *simulation) fromOutside(op int, session string) {
 		s.poison(session)
 	case op < 84:
 		s.note("ahead %s", disputed)
-		e := plainEvent(disputed, worker, uint64(time.Now().Add(65*time.Minute).UnixNano()), 77)
+		e := s.plainEvent(disputed, worker, uint64(time.Now().Add(65*time.Minute).UnixNano()), 77)
 		e.SenderID, e.SenderSeq = 6, 1
 		s.toAll(e)
 	case op < 85:
 		s.note("tie %s", session)
 		sequence := uint64(time.Now().UnixNano())
 		for j := range s.replicas {
-			e := plainEvent(session, worker+uint64(j%2), sequence, 99)
+			e := s.plainEvent(session, worker+uint64(j%2), sequence, 99)
 			s.net.Fly(time.Now(), j, replication.Message{Topic: replication.TopicV2, Payload: replication.AppendEvent(nil, &e)})
 		}
 	case op < 87 && s.plain != nil:
@@ -261,6 +262,13 @@ func (s *simulation) fromOutside(op int, session string) {
 	}
 }
 
+// plainEvent is one of a plain peer, in the partition of its session.
+func (s *simulation) plainEvent(session string, worker, sequence, writer uint64) replication.BindingEvent {
+	e := plainEvent(session, worker, sequence, writer)
+	e.ModelName = partOf(session, s.parts).Model
+	return e
+}
+
 // toAll sends an event that is from none of the replicas.
 func (s *simulation) toAll(e replication.BindingEvent) {
 	m := replication.Message{Topic: replication.TopicV2, Payload: replication.AppendEvent(nil, &e)}
@@ -270,7 +278,7 @@ func (s *simulation) toAll(e replication.BindingEvent) {
 func (s *simulation) poison(session string) {
 	sequence := []uint64{math.MaxUint64, 1 << 63, uint64(time.Date(2500, 1, 1, 0, 0, 0, 0, time.UTC).Unix()) * 1e9}[s.rng.IntN(3)]
 	s.note("poison %s %d", session, sequence)
-	e := plainEvent(session, 1, sequence, 77)
+	e := s.plainEvent(session, 1, sequence, 77)
 	if s.rng.IntN(2) == 0 {
 		e.SenderID, e.SenderSeq = 5, 1
 	}
@@ -280,9 +288,9 @@ func (s *simulation) poison(session string) {
 // plainRefresh tells what a replica holds once more, without our keys.
 func (s *simulation) plainRefresh(session string) {
 	for _, r := range s.replicas {
-		if ev, ok := r.table().Current(session); ok && !r.down {
+		if ev, ok := r.tableOf(session).Current(session); ok && !r.down {
 			s.note("plain refresh %s", session)
-			s.toAll(plainEvent(session, uint64(ev.Target.Worker), ev.Sequence, ev.WriterID))
+			s.toAll(s.plainEvent(session, uint64(ev.Target.Worker), ev.Sequence, ev.WriterID))
 			return
 		}
 	}
