@@ -20,16 +20,16 @@ func TestUnpinOutlivesItsPartition(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go r.Run(ctx)
-		old := fromReplica(fleet.OnRank(1, 0), 5, 9, 48*time.Hour)
+		old := fromReplica(fleet.OnRank(1, 0), 5, 9, time.Hour)
 		wantApplied(t, table, old, Inserted)
-		table.Unpin("s")
+		wantApplied(t, table, unpinned("s", 6, 10*time.Minute), Inserted)
 		live.Publish(fleet.NewView(nil))
-		time.Sleep(12 * time.Hour)
+		time.Sleep(5 * time.Minute)
 		live.Publish(fleetOf(fleet.Active))
 		table, _ = r.Table(mooring)
 		wantApplied(t, table, old, Floored)
 		live.Publish(fleet.NewView(nil))
-		time.Sleep(12*time.Hour + sweepEvery)
+		time.Sleep(5*time.Minute + sweepEvery)
 		if _, ok := r.Table(mooring); ok {
 			t.Error("the table stays although the unpin has ended")
 		}
@@ -41,7 +41,7 @@ func TestUnpinOutlivesItsPartition(t *testing.T) {
 func TestUnpinsOfAbsentPartitionsMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewPedanticRegistry()
-		r, live := newTestResolver(t, Config{Grace: 30 * time.Second, Registerer: registry})
+		r, live := newTestResolver(t, Config{Grace: 3 * time.Second, Registerer: registry})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go r.Run(ctx)
@@ -61,11 +61,11 @@ func TestUnpinsOfAbsentPartitionsMakeRoom(t *testing.T) {
 		if _, ok := r.Table(mooring); ok {
 			t.Fatal("there is no bound")
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(5 * time.Second)
 		if _, ok := r.Table(mooring); !ok {
 			t.Error("there is no room for a new partition")
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(5 * time.Second)
 		left := len(*r.tables.Load())
 		for i := range maxTables {
 			_, ok := r.Table(fleet.Partition{Model: fmt.Sprint("m", i), Group: fleet.DefaultName})
