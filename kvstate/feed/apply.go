@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"mooring/kvstate"
+	"mooring/kvstate/index"
 )
 
 // apply decodes one batch and does to the index what its events say.
@@ -53,12 +54,9 @@ func (f *Feed) event(e *event, now time.Time) {
 	owner := f.owners[domain]
 	switch c.kind {
 	case stored:
-		f.cfg.Index.AddWindows(c.windows)
-		out := f.cfg.Index.Store(owner, c.tier, c.parent, c.hasParent, c.blocks)
-		if out.Conflict+out.Refused > 0 {
-			f.counts[IndexRefused]++
+		if !f.store(e, &c, owner) {
+			return
 		}
-		f.dirty[domain] = true
 	case removed:
 		f.cfg.Index.Remove(owner, c.tier, c.hashes)
 	case cleared:
@@ -74,41 +72,62 @@ func (f *Feed) event(e *event, now time.Time) {
 	f.series.events[c.kind].Inc()
 }
 
-// normalize checks e, and the block size with it: the one configured, else the
-// partition's, else that of the first store that is good otherwise.
+// normalize checks e, a store by the block size that sizeOf says.
 func (f *Feed) normalize(e *event, domain kvstate.Domain) (c change, why Reason, ok bool) {
-	have, size := f.cfg.Index.BlockSize(), f.cfg.BlockSize
-	if size == 0 {
-		size = have
-	}
-	if size == 0 && e.blockSize <= maxBlockSize {
-		size = int(e.blockSize)
-	}
-	c, why, ok = f.normal[domain].normalize(e, domain, size)
 	if e.kind != stored {
-		return c, why, ok
+		return f.normal[domain].normalize(e, domain, 0)
 	}
-	if ok && have == 0 {
-		f.cfg.Index.SetBlockSize(size)
-	}
-	if ok && f.cfg.Index.BlockSize() != size {
-		ok, why = false, WrongBlockSize
-	}
-	switch {
-	case ok:
-		f.agent.BlockSizeError = ""
-	case why == WrongBlockSize && f.agent.BlockSizeError == "":
-		f.agent.BlockSizeError = f.blockSizeError(e)
-		f.warn("kv block size", "error", f.agent.BlockSizeError)
+	size := f.sizeOf(e)
+	c, why, ok = f.normal[domain].normalize(e, domain, size)
+	c.cut.Size = size
+	if !ok && why == WrongBlockSize {
+		f.missized(e)
 	}
 	return c, why, ok
 }
 
-func (f *Feed) blockSizeError(e *event) string {
-	if f.cfg.BlockSize > 0 {
-		return fmt.Sprintf("engine has blocks of %d tokens, configured are %d, the partition has %d", e.blockSize, f.cfg.BlockSize, f.cfg.Index.BlockSize())
+// sizeOf returns the block size that a store has to have: the one configured, else
+// its own if the partition takes that, else the partition's.
+func (f *Feed) sizeOf(e *event) int {
+	ix, size := f.cfg.Index, f.cfg.BlockSize
+	switch {
+	case size > 0:
+		f.claimed = f.claimed || ix.SetBlockSize(size) // there were blocks of another one when the feed began
+		return size
+	case e.blockSize <= maxBlockSize:
+		return ix.SizeFor(int(e.blockSize))
 	}
-	return fmt.Sprintf("engine has blocks of %d tokens, the partition has %d", e.blockSize, f.cfg.Index.BlockSize())
+	return ix.BlockSize()
+}
+
+// store puts the blocks of a store into the index, or counts why not.
+func (f *Feed) store(e *event, c *change, owner index.Owner) (ok bool) {
+	owner.Cut = c.cut
+	out := f.cfg.Index.Store(owner, c.tier, c.parent, c.hasParent, c.blocks)
+	if out.Missized == len(c.blocks) {
+		f.counts[WrongBlockSize]++
+		f.missized(e)
+		return false
+	}
+	f.agent.BlockSizeError = ""
+	if out.Conflict+out.Refused+out.Missized > 0 {
+		f.counts[IndexRefused]++
+	}
+	f.dirty[c.domain] = true
+	return true
+}
+
+// missized says that the block size of a store is not the partition's.
+func (f *Feed) missized(e *event) {
+	if f.agent.BlockSizeError != "" {
+		return
+	}
+	has := fmt.Sprintf("the partition has %d", f.cfg.Index.BlockSize())
+	if f.cfg.BlockSize > 0 {
+		has = fmt.Sprintf("configured are %d, %s", f.cfg.BlockSize, has)
+	}
+	f.agent.BlockSizeError = fmt.Sprintf("engine has blocks of %d tokens, %s", e.blockSize, has)
+	f.warn("kv block size", "error", f.agent.BlockSizeError)
 }
 
 // clearRate notices an engine that clears its cache all the time.

@@ -33,6 +33,7 @@ type Feed struct {
 	lost       [2]bool // holed until the domain is cleared
 	dirty      [2]bool // the index may hold something of the domain
 	owned      bool    // the engine speaks of the cache-owner domain
+	claimed    bool    // the partition has the configured block size
 	clears     clearRate
 	counts     [reasons]uint64 // what was not applied
 	connection uint64
@@ -72,7 +73,8 @@ func New(cfg Config) (*Feed, error) {
 		kvstate.WorkerDomain:     {Key: worker, Domain: kvstate.WorkerDomain},
 		kvstate.CacheOwnerDomain: {Key: cfg.Owner.Key(), Domain: kvstate.CacheOwnerDomain, Engine: worker},
 	}
-	if cfg.BlockSize > 0 && !cfg.Index.SetBlockSize(cfg.BlockSize) {
+	f.claimed = cfg.BlockSize > 0 && cfg.Index.SetBlockSize(cfg.BlockSize)
+	if cfg.BlockSize > 0 && !f.claimed {
 		f.agent.BlockSizeError = fmt.Sprintf("configured block size %d, the partition has %d", cfg.BlockSize, cfg.Index.BlockSize())
 	}
 	f.agent.Holed = true
@@ -105,6 +107,10 @@ func (f *Feed) Run(ctx context.Context) error {
 func (f *Feed) Forget() {
 	for _, o := range f.owners {
 		f.cfg.Index.Clear(o)
+	}
+	if f.claimed {
+		f.cfg.Index.ReleaseBlockSize()
+		f.claimed = false
 	}
 }
 

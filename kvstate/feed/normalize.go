@@ -18,7 +18,7 @@ type change struct {
 	hasParent bool
 	parent    uint64
 	blocks    []kvstate.Block // stored
-	windows   index.Windows   // of those
+	cut       index.Cut       // of those
 	hashes    []uint64        // removed
 	short     bool            // of a store the last blocks are missing: their tokens were
 }
@@ -161,9 +161,9 @@ func (n *normalizer) store(e *event, size int, c *change) (why Reason, ok bool) 
 		return why, false
 	}
 	ahead := 0
-	c.windows = index.Plain
+	c.cut.Windows = index.Plain
 	if e.pairs {
-		ahead, c.windows = 1, index.Eagle
+		ahead, c.cut.Windows = 1, index.Eagle
 	}
 	complete := max(len(e.tokens)-ahead, 0) / size
 	if complete == 0 || complete > len(e.hashes) {

@@ -53,6 +53,7 @@ func (ix *Index) detachLocked(own *owner) {
 	ix.mu.orphans -= len(own.orphan.blocks)
 	ix.mu.dying += own.names.n
 	own.orphan = orphans{}
+	ix.setWindowsLocked(own, 0)
 	ix.unlinkEngineLocked(own)
 	for _, d := range own.dependents {
 		d.engine = nil

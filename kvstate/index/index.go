@@ -16,6 +16,9 @@ type Owner struct {
 	// made the external hashes: a parent that the cache owner does not hold itself
 	// is looked for there. It is no part of the owner's identity. Zero: nowhere.
 	Engine kvstate.OwnerKey
+	// Cut is how the blocks of a store were cut. It is no part of the owner's
+	// identity either.
+	Cut Cut
 }
 
 // Index is the blocks of one partition. Make one by Set.Open.
@@ -32,19 +35,21 @@ type Index struct {
 	views     atomic.Pointer[view] // the last projection looked through
 	lane      atomic.Uint32        // the last one that a Matches got
 	blockSize atomic.Int64
-	windows   atomic.Uint32 // a set of Windows
+	windows   atomic.Uint32 // a set of Windows: those of all owners
 
 	mu struct {
 		sync.Mutex
-		owners    map[ownerID]*owner
-		freeSlots []uint16
-		slotsMade int
-		limbo     [2]limbo // by parity of the epoch they were taken out in
-		pairs     int      // names of all owners
-		orphans   int      // of all owners
-		dying     int      // names of detached owners whose nodes are not let go yet
-		tick      uint64   // stores so far
-		closed    bool     // the partition was dropped
+		owners     map[ownerID]*owner
+		freeSlots  []uint16
+		slotsMade  int
+		limbo      [2]limbo            // by parity of the epoch they were taken out in
+		pairs      int                 // names of all owners
+		orphans    int                 // of all owners
+		dying      int                 // names of detached owners whose nodes are not let go yet
+		tick       uint64              // stores so far
+		closed     bool                // the partition was dropped
+		sizeClaims int                 // who configured the block size
+		windowed   [allWindows + 1]int // owners with blocks, by the set of their kinds
 	}
 }
 
@@ -61,15 +66,6 @@ func newIndex(maxBlocks int, m *metrics) *Index {
 	ix.slots.Store(new(slotTable))
 	ix.mu.owners = make(map[ownerID]*owner)
 	return ix
-}
-
-// BlockSize returns the number of tokens in a block, 0 if it is not known yet.
-func (ix *Index) BlockSize() int { return int(ix.blockSize.Load()) }
-
-// SetBlockSize says how many tokens a block has. The first size stays: it returns
-// false for another one, and for a size below 1.
-func (ix *Index) SetBlockSize(n int) bool {
-	return n >= 1 && (ix.blockSize.CompareAndSwap(0, int64(n)) || ix.blockSize.Load() == int64(n))
 }
 
 // Blocks returns the number of blocks that o holds, in whatever tier; a block in

@@ -38,20 +38,6 @@ func counted(t *testing.T, c prometheus.Counter) float64 {
 	return m.GetCounter().GetValue()
 }
 
-// TestBlockSize: the first one stays, and 0 is none (case B86).
-func TestBlockSize(t *testing.T) {
-	ix := newIndex(10, newMetrics())
-	for _, step := range []struct {
-		set  int
-		ok   bool
-		size int
-	}{{0, false, 0}, {-16, false, 0}, {16, true, 16}, {16, true, 16}, {64, false, 16}, {0, false, 16}} {
-		if ok := ix.SetBlockSize(step.set); ok != step.ok || ix.BlockSize() != step.size {
-			t.Errorf("SetBlockSize(%d) = %t, size %d, want %t, %d", step.set, ok, ix.BlockSize(), step.ok, step.size)
-		}
-	}
-}
-
 // TestUnknownTierIsRefused: no such tier is stored or removed (case B80).
 func TestUnknownTierIsRefused(t *testing.T) {
 	ix := newIndex(10, newMetrics())

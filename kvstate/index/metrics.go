@@ -7,6 +7,7 @@ type metrics struct {
 	droppedBlocks  [evictForOwners + 1]prometheus.Counter
 	droppedOrphans prometheus.Counter
 	conflicts      prometheus.Counter
+	missized       prometheus.Counter
 	refused        prometheus.Counter
 	unknownRemoves prometheus.Counter
 
@@ -20,11 +21,12 @@ func newMetrics() *metrics {
 	}, []string{"reason"})
 	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "mooring_kv_refused_blocks_total",
-		Help: "Blocks that the index did not take: conflict (at or after one that its owner has elsewhere), full (no other owner to drop, or no such tier, or the partition is gone).",
+		Help: "Blocks that the index did not take: conflict (at or after one that its owner has elsewhere), block_size (not the partition's), full (no other owner to drop, or no such tier, or the partition is gone).",
 	}, []string{"reason"})
 	m := &metrics{
 		droppedOrphans: dropped.WithLabelValues("orphan"),
 		conflicts:      refused.WithLabelValues("conflict"),
+		missized:       refused.WithLabelValues("block_size"),
 		refused:        refused.WithLabelValues("full"),
 		unknownRemoves: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "mooring_kv_unknown_removes_total",
@@ -40,6 +42,9 @@ func newMetrics() *metrics {
 func (m *metrics) stored(out *Outcome, orphansDropped int) {
 	if out.Conflict > 0 {
 		m.conflicts.Add(float64(out.Conflict))
+	}
+	if out.Missized > 0 {
+		m.missized.Add(float64(out.Missized))
 	}
 	if out.Refused > 0 {
 		m.refused.Add(float64(out.Refused))

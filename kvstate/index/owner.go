@@ -24,13 +24,14 @@ func (o Owner) id() ownerID { return ownerID{o.Key, o.Domain} }
 // owner is what one owner holds. Guarded by Index.mu until it is detached; then it
 // belongs to who detached it, but for the bits of its slot in the tree.
 type owner struct {
-	id     ownerID
-	slot   uint16 // its bit in masks of holders; no other owner's until all are cleared
-	names  names
-	spill  map[spillKey]uint32 // what counts beyond 255
-	twins  map[twinKey]uint32  // how many names beyond the first hold a node in a tier
-	orphan orphans
-	stored uint64 // Index.mu.tick of the last store
+	id      ownerID
+	slot    uint16 // its bit in masks of holders; no other owner's until all are cleared
+	names   names
+	spill   map[spillKey]uint32 // what counts beyond 255
+	twins   map[twinKey]uint32  // how many names beyond the first hold a node in a tier
+	orphan  orphans
+	stored  uint64  // Index.mu.tick of the last store
+	windows Windows // of its blocks, see Index.setWindowsLocked; 0: none were stored
 
 	engineKey  kvstate.OwnerKey // Owner.Engine as last given
 	engine     *owner           // the owner by that key, if there is one

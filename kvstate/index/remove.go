@@ -26,6 +26,9 @@ func (ix *Index) removeBatch(o Owner, tier kvstate.Tier, external []uint64) (unk
 			unknown++
 		}
 	}
+	if own.names.n+len(own.orphan.blocks) == 0 {
+		ix.setWindowsLocked(own, 0)
+	}
 	ix.reclaimLocked()
 	return unknown
 }

@@ -79,8 +79,9 @@ mooring_kv_orphans 0
 # HELP mooring_kv_owners Owners of blocks, over all partitions.
 # TYPE mooring_kv_owners gauge
 mooring_kv_owners 2
-# HELP mooring_kv_refused_blocks_total Blocks that the index did not take: conflict (at or after one that its owner has elsewhere), full (no other owner to drop, or no such tier, or the partition is gone).
+# HELP mooring_kv_refused_blocks_total Blocks that the index did not take: conflict (at or after one that its owner has elsewhere), block_size (not the partition's), full (no other owner to drop, or no such tier, or the partition is gone).
 # TYPE mooring_kv_refused_blocks_total counter
+mooring_kv_refused_blocks_total{reason="block_size"} 0
 mooring_kv_refused_blocks_total{reason="conflict"} 1
 mooring_kv_refused_blocks_total{reason="full"} 1
 # HELP mooring_kv_unknown_removes_total Removes of blocks that their owner did not hold.

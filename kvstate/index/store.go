@@ -9,6 +9,7 @@ type Outcome struct {
 	Repeated int // held in the tier already
 	Orphaned int // kept until their parent is known
 	Conflict int // not placed, nor any block after them: held elsewhere by that owner
+	Missized int // their size is not the index's
 	Refused  int // there was no room, the tier is none, or the partition was dropped
 }
 
@@ -58,9 +59,15 @@ func (s *storing) step() bool {
 		ix.mu.Unlock()
 		return s.refuse()
 	}
+	if size := s.who.Cut.Size; size != 0 && !ix.takeSizeLocked(size) {
+		ix.mu.Unlock()
+		s.out.Missized += len(s.rest)
+		return false
+	}
 	if s.own = ix.ownerLocked(s.who); s.own == nil {
 		return s.evictAndUnlock(evictForOwners)
 	}
+	ix.setWindowsLocked(s.own, s.own.windows|s.who.Cut.windows())
 	ix.mu.tick++
 	s.own.stored = ix.mu.tick
 	s.at, s.placed = root, true

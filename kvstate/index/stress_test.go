@@ -162,3 +162,23 @@ func TestEvictionsBesideEachOther(t *testing.T) {
 	}
 	check(t, ix)
 }
+
+// TestNobodyIsEvictedForWhatIsBeingCleared: the nodes of an owner that is swept, a
+// batch at a time, take no room from those who store meanwhile.
+func TestNobodyIsEvictedForWhatIsBeingCleared(t *testing.T) {
+	ix := newIndex(10, newMetrics())
+	ix.Store(benchOwner(0), kvstate.Device, 0, false, chain(100, 6))
+	ix.Store(benchOwner(1), kvstate.Device, 0, false, chain(200, 4))
+	ix.mu.Lock()
+	gone := ix.mu.owners[benchOwner(0).id()]
+	ix.detachLocked(gone)
+	ix.mu.Unlock()
+	if out := ix.Store(benchOwner(2), kvstate.Device, 0, false, chain(300, 6)); out.Stored != 6 {
+		t.Errorf("beside the clear: %+v", out)
+	}
+	if n := ix.Blocks(benchOwner(1)); n != 4 {
+		t.Errorf("the owner that stays has %d blocks, want 4", n)
+	}
+	ix.sweep(gone)
+	check(t, ix)
+}
