@@ -23,7 +23,7 @@ const (
 // directory is the discovery source of a watched directory: a record is the file
 // <root>/<topic>/<record id>.json. It is written under another name and renamed;
 // what is written in place is ignored until it is whole. A file that leaves
-// withdraws its record.
+// withdraws its record. It may be a link: what is behind it counts.
 //
 // If the root or a topic's directory that was there leaves, or cannot be read,
 // the watch is uncertain until it is back: nothing is withdrawn by that. A topic's
@@ -54,9 +54,16 @@ func (d *directory) run(ctx context.Context, tell func(update)) {
 		d.notifier = notifier
 		events, failures = notifier.Events, notifier.Errors
 	}
-	next := time.NewTimer(0) // the first look, at once
+	d.loop(ctx, events, failures, tell)
+}
+
+// loop looks at all at once, at what an event names when its burst is over, at all
+// when events may have been lost, and at all after a pause whatever events say.
+func (d *directory) loop(ctx context.Context, events <-chan fsnotify.Event, failures <-chan error, tell func(update)) {
+	var due time.Time // the next look at all
+	next := time.NewTimer(0)
 	defer next.Stop()
-	heard := hearsay{all: true}
+	var heard hearsay
 	for {
 		select {
 		case <-ctx.Done():
@@ -77,11 +84,14 @@ func (d *directory) run(ctx context.Context, tell func(update)) {
 			}
 			heard.all = true // events may have been lost
 		case <-next.C:
-			heard.all = heard.all || len(heard.names) == 0
+			heard.all = heard.all || !time.Now().Before(due)
 		}
 		d.look(heard, tell)
+		if heard.all || !d.standing {
+			due = time.Now().Add(d.pause())
+		}
 		heard = hearsay{}
-		next.Reset(d.pause())
+		next.Reset(time.Until(due))
 	}
 }
 
@@ -125,22 +135,33 @@ func (h *hearsay) wait(now time.Time) time.Duration {
 }
 
 // note remembers what an event is about: one record, or anything else. It reports
-// false if that is nothing of ours: beside the root there may be much traffic.
+// false if that is nothing of ours: a file that is not renamed yet, or what happens
+// beside the root, where there may be much traffic.
 func (d *directory) note(h *hearsay, e fsnotify.Event) bool {
 	dir, name := filepath.Dir(e.Name), filepath.Base(e.Name)
 	for _, t := range d.topics {
 		if dir == filepath.Join(d.root, t.name) {
-			if h.names == nil {
-				h.names = make(map[place]bool)
-			}
-			h.names[place{t.name, name}] = true
-			return true
+			return h.note(t.name, name)
 		}
 	}
 	if beside := filepath.Dir(d.root); beside != d.root && dir == beside && name != filepath.Base(d.root) {
 		return false
 	}
 	h.all = true
+	return true
+}
+
+// note remembers the name of a file in a topic's directory. With a name that begins
+// with two dots Kubernetes changes the targets of all links in a mounted volume.
+func (h *hearsay) note(topic, name string) bool {
+	if _, ok := recordID(name); !ok {
+		h.all = h.all || strings.HasPrefix(name, "..")
+		return h.all
+	}
+	if h.names == nil {
+		h.names = make(map[place]bool)
+	}
+	h.names[place{topic, name}] = true
 	return true
 }
 

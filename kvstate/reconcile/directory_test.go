@@ -260,6 +260,8 @@ func TestOnlyWhatConcernsTheRecordsIsNoted(t *testing.T) {
 		want        string // one, all or nothing
 	}{
 		{"/a/r", "/a/r/" + kvstate.SourceTopic + "/7.json", "one"},
+		{"/a/r", "/a/r/" + kvstate.SourceTopic + "/7.json.tmp", "nothing"},
+		{"/a/r", "/a/r/" + kvstate.SourceTopic + "/..data", "all"},
 		{"/a/r", "/a/r/" + kvstate.SourceTopic, "all"},
 		{"/a/r", "/a/r", "all"},
 		{"/a/r", "/a/log", "nothing"},

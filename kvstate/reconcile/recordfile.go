@@ -39,7 +39,11 @@ func (t *topicDir) read(path string, id uint64, info fs.FileInfo) (any, error) {
 	case len(t.records) >= t.mostRecords && !t.knows(id):
 		return nil, errNoRoom
 	}
-	data, err := readSome(path)
+	readFile := readSome
+	if t.testingOnlyReadFile != nil {
+		readFile = t.testingOnlyReadFile
+	}
+	data, err := readFile(path)
 	if err != nil {
 		return nil, refusal{reason: unreadable, err: err}
 	}
@@ -61,6 +65,19 @@ func (t *topicDir) read(path string, id uint64, info fs.FileInfo) (any, error) {
 		return nil, refusal{reason: changed, err: errors.New("a record never changes: another payload under a known id, the first stays")}
 	}
 	return value, nil
+}
+
+// statRecord describes a file. Links are followed: in a volume that Kubernetes
+// mounts every file is one. The error is fs.ErrNotExist only if not even a link is
+// there; the target of a link may be away for a moment.
+func statRecord(path string) (fs.FileInfo, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, gone := os.Lstat(path); gone == nil {
+			return nil, errors.New("a link whose target is not there")
+		}
+	}
+	return info, err
 }
 
 // readSome reads a file, but no more of it than a record may have, and without

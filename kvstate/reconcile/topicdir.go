@@ -28,6 +28,8 @@ type topicDir struct {
 
 	// Invariants: len(records) <= mostRecords, len(looked) <= mostFiles.
 	mostRecords, mostFiles int
+
+	testingOnlyReadFile func(path string) ([]byte, error) // nil: readSome
 }
 
 // version is a file as it was read last.
@@ -154,7 +156,7 @@ func (t *topicDir) lookAt(dir, name string, u *update) whereabouts {
 		return stays
 	}
 	path := filepath.Join(dir, name)
-	info, err := os.Lstat(path)
+	info, err := statRecord(path)
 	last, known := t.looked[name]
 	same := known && sameVersion(last.info, info)
 	switch {
