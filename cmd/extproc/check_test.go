@@ -53,7 +53,7 @@ func TestCheck(t *testing.T) {
 		// Five mistakes, five lines.
 		"mistakes": {
 			files: map[string]string{"mooring.yaml": "listen:\n  admin: 9090\nsession:\n  ttl: 30\n  mode: firm\nenvoy:\n  body_mode: all\n\nworker: {}\n"},
-			errOut: "mooring.yaml:2: listen.admin: is a number; it takes text: write \"9090\" with the quotes\n" +
+			errOut: "mooring.yaml:2: listen.admin: \"9090\" is no address; write host:port, as in 127.0.0.1:9090\n" +
 				"mooring.yaml:4: session.ttl: is \"30\" without a unit; it takes a duration from 1s to 8760h, as in 30s\n" +
 				"mooring.yaml:5: session.mode: is \"firm\"; it takes one of hard, soft\n" +
 				"mooring.yaml:7: envoy.body_mode: is \"all\"; it takes one of full_duplex, none, buffered\n" +

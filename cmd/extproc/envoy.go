@@ -13,9 +13,6 @@ import (
 	"mooring/internal/config"
 )
 
-// envoyAdmin is where the printed configuration puts Envoy's own admin API.
-const envoyAdmin = "127.0.0.1:9901"
-
 // Where the printed configuration expects Envoy's own certificate, if Mooring
 // asks its clients for one: Mooring's configuration does not know it.
 const (
@@ -34,6 +31,9 @@ filter, the clusters, the access log. Envoy 1.40 takes it as it is: envoy -c env
 
 With --filter-only or --cluster-only it prints the pieces to paste into a configuration
 that exists; comments in them say where each goes.
+
+A second Envoy on one machine needs ports of its own (envoy.listener, envoy.admin) and
+--base-id: envoy -c envoy.yaml --base-id 1
 
 Where Mooring asks its clients for a certificate, the printed paths of Envoy's own,
 ` + envoyCertFile + ` and .key, are to be replaced.`,
@@ -88,11 +88,17 @@ func envoyConfig(c *config.Config) (envoy.Config, error) {
 	if err != nil {
 		return envoy.Config{}, fmt.Errorf("envoy.listener: %w", err)
 	}
+	admin := c.Envoy.Admin
+	if admin != "" {
+		if admin, err = listenIP(admin); err != nil {
+			return envoy.Config{}, fmt.Errorf("envoy.admin: %w", err)
+		}
+	}
 	cfg := envoy.Config{
 		Listeners:      []envoy.Listener{{Name: "mooring", Address: listener, ExtProc: extproc}},
 		Expose:         c.Session.Expose,
 		EndpointsFile:  c.Envoy.EndpointsFile,
-		AdminAddress:   envoyAdmin,
+		AdminAddress:   admin,
 		Deadline:       c.Request.Deadline,
 		MaxBodyBytes:   int64(c.Request.MaxBodyBytes),
 		MaxRequestTime: c.Request.MaxRequestTime,

@@ -73,7 +73,7 @@ func (c *adminClient) do(method, path string, body any) (jsontext.Value, error) 
 		if network := (*net.OpError)(nil); !errors.As(err, &network) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 			return nil, fmt.Errorf("%s does not answer as HTTP: is it the admin listener (listen.admin)?", c.base)
 		}
-		return nil, fmt.Errorf("cannot reach the replica at %s: %w", c.base, err)
+		return nil, fmt.Errorf("cannot reach the replica at %s (see --admin): %w", c.base, err)
 	}
 	defer response.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAdminAnswer+1))

@@ -146,7 +146,7 @@ func TestSessionsSayWhatIsWrong(t *testing.T) {
 		{"pin s 1 --model qwen", `no worker 1 serves model "qwen" in group "batch"; there is 9 (10.0.0.9:8000, active, ranks 0 to 1)`, false},
 		{"list --worker nobody", `target "nobody": want worker_id[:rank], ip:port[:rank] or [v6]:port[:rank]`, false},
 		{"list --admin " + other.URL, other.URL + " answered 404 Not Found and is no admin API of Mooring", false},
-		{"get secret --model m --group g --admin " + gone.URL, "cannot reach the replica at " + gone.URL + ": dial tcp " + strings.TrimPrefix(gone.URL, "http://") + ": connect: connection refused", false},
+		{"get secret --model m --group g --admin " + gone.URL, "cannot reach the replica at " + gone.URL + " (see --admin): dial tcp " + strings.TrimPrefix(gone.URL, "http://") + ": connect: connection refused", false},
 		{"list --admin 127.0.0.1:9090", `--admin "127.0.0.1:9090": want a URL like http://127.0.0.1:9090`, true},
 		{"list --output xml", `--output "xml": want table or json`, true},
 		{"list --limit 0", "--limit 0: want at least 1", true},

@@ -113,19 +113,21 @@ func notInHostName(r rune) bool {
 }
 
 // listenAddress is where a socket listens: any host, port 0 for a free one.
-func listenAddress(s string) (string, string) {
-	a, wrong := parseHostPort(s, "127.0.0.1:9002")
-	if wrong != "" {
-		return "", wrong
+func listenAddress(example string) check {
+	return func(s string) (string, string) {
+		a, wrong := parseHostPort(s, example)
+		if wrong != "" {
+			return "", wrong
+		}
+		return a.String(), ""
 	}
-	return a.String(), ""
 }
 
 // listenOrUnix is listenAddress, or the path of a Unix socket.
 func listenOrUnix(s string) (string, string) {
 	path, ok := strings.CutPrefix(s, "unix:")
 	if !ok {
-		return listenAddress(s)
+		return listenAddress("127.0.0.1:9002")(s)
 	}
 	path, ok = strings.CutPrefix(path, "//")
 	switch {
@@ -171,16 +173,18 @@ func workerAddress(s string) (string, string) {
 const tcpScheme = "tcp://"
 
 // tcpEndpoint is what ZeroMQ connects to.
-func tcpEndpoint(s string) (string, string) {
-	rest, ok := strings.CutPrefix(s, tcpScheme)
-	if !ok {
-		return "", "is no endpoint; write tcp://host:port, as in tcp://10.0.0.7:5557"
+func tcpEndpoint(example string) check {
+	return func(s string) (string, string) {
+		rest, ok := strings.CutPrefix(s, tcpScheme)
+		if !ok {
+			return "", "is no endpoint; write tcp://host:port, as in " + example
+		}
+		a, wrong := peerAddress(rest, example)
+		if wrong != "" {
+			return "", wrong
+		}
+		return tcpScheme + a.String(), ""
 	}
-	a, wrong := peerAddress(rest, "tcp://10.0.0.7:5557")
-	if wrong != "" {
-		return "", wrong
-	}
-	return tcpScheme + a.String(), ""
 }
 
 // tcpListener is what ZeroMQ binds.

@@ -182,6 +182,7 @@ type Tokenizer struct {
 // Envoy is what the generated Envoy configuration says.
 type Envoy struct {
 	Listener          string // "host:port" of Envoy's own listener
+	Admin             string // "host:port" of Envoy's admin API; "": it has none
 	Attachment        Attachment
 	BodyMode          BodyMode
 	DestinationHeader bool   // the destination also as a request header

@@ -124,6 +124,7 @@ routing:
   limits: {active_requests: 0, waiting_requests: 0, kv_use: 0}
 envoy:
   listener: 127.0.0.1:10000
+  admin: 127.0.0.1:9901
   attachment: override_host
   body_mode: full_duplex
   destination_header: false
@@ -170,7 +171,7 @@ routing:
   decode_active_request_weight: 4
   temperature: 5
   limits: {active_requests: 6, waiting_requests: 7, kv_use: 0.8}
-envoy: {listener: "[::]:80", attachment: original_dst, body_mode: none, destination_header: true, endpoints_file: e}
+envoy: {listener: "[::]:80", admin: "", attachment: original_dst, body_mode: none, destination_header: true, endpoints_file: e}
 shutdown: {drain: 1h}
 telemetry: {service_name: s}
 `)
@@ -186,7 +187,7 @@ telemetry: {service_name: s}
 			KeyFile: "f", WriterID: 18446744073709551615, DigestInterval: 100 * time.Millisecond, MaxClockSkew: day},
 		KVState:   KVState{"d", 64, 1, 1},
 		Routing:   Routing{Tokenizer{"https://tok.example/tokenize", time.Second}, 0, 0.5, 2, 0.1, 0.2, 0.3, 4, 5, Limits{6, 7, 0.8}},
-		Envoy:     Envoy{"[::]:80", AttachOriginalDst, BodyNone, true, "e"},
+		Envoy:     Envoy{"[::]:80", "", AttachOriginalDst, BodyNone, true, "e"},
 		Shutdown:  Shutdown{time.Hour},
 		Telemetry: Telemetry{"s"},
 	}

@@ -56,6 +56,7 @@ func Default() *Config {
 		},
 		Envoy: Envoy{
 			Listener:      "127.0.0.1:10000",
+			Admin:         "127.0.0.1:9901",
 			Attachment:    AttachOverrideHost,
 			BodyMode:      BodyFullDuplex,
 			EndpointsFile: DefaultEndpointsFile,

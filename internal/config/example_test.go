@@ -26,7 +26,7 @@ session:
 		fmt.Println(remark)
 	}
 	// Output:
-	// mooring.yaml:3: listen.admin: "127.0.0.1" has no port; add one, as in 127.0.0.1:9002
+	// mooring.yaml:3: listen.admin: "127.0.0.1" has no port; add one, as in 127.0.0.1:9090
 	// mooring.yaml:5: session.tll: is no key; did you mean ttl?
 	// mooring.yaml:6: session.mode: is "firm"; it takes one of hard, soft
 	// 1h0m0s hard

@@ -25,7 +25,7 @@ func fileSchema() *schema[Config] {
 func listenKeys() []key[Config] {
 	return []key[Config]{
 		leaf("listen.extproc", func(c *Config) *string { return &c.Listen.ExtProc }, text[string](listenOrUnix)),
-		leaf("listen.admin", func(c *Config) *string { return &c.Listen.Admin }, text[string](listenAddress)),
+		leaf("listen.admin", func(c *Config) *string { return &c.Listen.Admin }, text[string](listenAddress("127.0.0.1:9090"))),
 		leaf("listen.tls.cert_file", func(c *Config) *string { return &c.Listen.TLS.CertFile }, text[string](optional(filePath))),
 		leaf("listen.tls.key_file", func(c *Config) *string { return &c.Listen.TLS.KeyFile }, text[string](optional(filePath))),
 		leaf("listen.tls.client_ca_file", func(c *Config) *string { return &c.Listen.TLS.ClientCAFile }, text[string](optional(filePath))),
@@ -78,7 +78,7 @@ func workersKeys() []key[Config] {
 func replicationKeys() []key[Config] {
 	return []key[Config]{
 		leaf("replication.listen", func(c *Config) *string { return &c.Replication.Listen }, text[string](optional(tcpListener))),
-		listOf("replication.peers", 0, 1024, func(c *Config) *[]string { return &c.Replication.Peers }, text[string](tcpEndpoint)),
+		listOf("replication.peers", 0, 1024, func(c *Config) *[]string { return &c.Replication.Peers }, text[string](tcpEndpoint("tcp://10.0.0.7:9092"))),
 		listOf("replication.publish", 1, 2, func(c *Config) *[]Topic { return &c.Replication.Publish }, oneOf(TopicV2, TopicV1)),
 		leaf("replication.key_file", func(c *Config) *string { return &c.Replication.KeyFile }, text[string](optional(filePath))),
 		leaf("replication.writer_id", func(c *Config) *uint64 { return &c.Replication.WriterID }, id[uint64]),
@@ -118,7 +118,8 @@ func routingKeys() []key[Config] {
 
 func envoyKeys() []key[Config] {
 	return []key[Config]{
-		leaf("envoy.listener", func(c *Config) *string { return &c.Envoy.Listener }, text[string](listenAddress)),
+		leaf("envoy.listener", func(c *Config) *string { return &c.Envoy.Listener }, text[string](listenAddress("127.0.0.1:10000"))),
+		leaf("envoy.admin", func(c *Config) *string { return &c.Envoy.Admin }, text[string](optional(listenAddress("127.0.0.1:9901")))),
 		leaf("envoy.attachment", func(c *Config) *Attachment { return &c.Envoy.Attachment }, oneOf(AttachOverrideHost, AttachOriginalDst)),
 		leaf("envoy.body_mode", func(c *Config) *BodyMode { return &c.Envoy.BodyMode }, oneOf(BodyFullDuplex, BodyNone, BodyBuffered)),
 		leaf("envoy.destination_header", func(c *Config) *bool { return &c.Envoy.DestinationHeader }, boolean),

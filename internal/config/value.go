@@ -36,24 +36,27 @@ func raw(n *yaml.Node) string {
 
 // text reads a string that check finds nothing wrong with. The description that
 // check returns follows the quoted value: "is no header name; write ...".
-func text[T ~string](check func(s string) (value string, wrong string)) parser[T] {
+func text[T ~string](check check) parser[T] {
 	return func(n *yaml.Node) (T, string) {
-		if !isText(n) {
-			if n.Kind == yaml.ScalarNode && !isNull(n) {
-				return "", fmt.Sprintf("is %s; it takes text: write %q with the quotes", kindOf(n), shorten(n.Value))
-			}
+		if n.Kind != yaml.ScalarNode || isNull(n) {
 			return "", fmt.Sprintf("is %s; it takes text", kindOf(n))
 		}
 		value, wrong := check(n.Value)
-		if wrong != "" {
+		switch {
+		case wrong != "":
 			return "", quote(n.Value) + " " + wrong
+		case !isText(n): // with quotes it would be right
+			return "", fmt.Sprintf("is %s; it takes text: write %q with the quotes", kindOf(n), shorten(n.Value))
 		}
 		return T(value), ""
 	}
 }
 
+// check says what is wrong with a text, or returns it in its canonical spelling.
+type check func(s string) (value, wrong string)
+
 // optional lets the empty string pass and asks check about others.
-func optional(check func(string) (string, string)) func(string) (string, string) {
+func optional(check check) check {
 	return func(s string) (string, string) {
 		if s == "" {
 			return "", ""

@@ -29,8 +29,8 @@ func workerSchema() *schema[WorkerSpec] {
 		leaf("ranks", func(w *WorkerSpec) *uint32 { return &w.Ranks }, integer[uint32](1, maxRanks)),
 		leaf("id", func(w *WorkerSpec) *fleet.WorkerID { return &w.ID }, id[fleet.WorkerID]),
 		leaf("drain", func(w *WorkerSpec) *bool { return &w.Drain }, boolean),
-		leaf("kv_events", func(w *WorkerSpec) *string { return &w.KVEvents }, text[string](optional(tcpEndpoint))),
-		leaf("kv_replay", func(w *WorkerSpec) *string { return &w.KVReplay }, text[string](optional(tcpEndpoint))),
+		leaf("kv_events", func(w *WorkerSpec) *string { return &w.KVEvents }, text[string](optional(tcpEndpoint("tcp://10.0.0.7:5557")))),
+		leaf("kv_replay", func(w *WorkerSpec) *string { return &w.KVReplay }, text[string](optional(tcpEndpoint("tcp://10.0.0.7:5558")))),
 		leaf("block_size", func(w *WorkerSpec) *int { return &w.BlockSize }, integer(0, maxBlockSize)),
 	})
 }
