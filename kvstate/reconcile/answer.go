@@ -82,9 +82,7 @@ func (c *core) heardFull(o *owner, now time.Time, r *kvstate.QueryResponse, err 
 		return
 	}
 	receipt, dump := reply.Receipt, reply.Response.TreeDump
-	if err := c.belongs(o, &receipt, a.AttachmentGeneration); err != nil {
-		o.receipt, o.talk.confirm, o.talk.doubt = &receipt, nil, true // Resolve says what is wrong with it
-		c.trouble(o, now, err)
+	if !c.belongs(o, now, &receipt, a.AttachmentGeneration) {
 		return
 	}
 	for i := range dump.Events {
@@ -106,6 +104,9 @@ func (c *core) restore(o *owner, next held, dump *kvstate.TreeDumpReply, receipt
 	}
 	if o.held.any && o.held.partition != next.partition {
 		c.forget(o)
+	}
+	if o.held.publisher != next.publisher {
+		o.receipt = nil // it is of the state that goes
 	}
 	c.use(next.partition, +1) // until restored
 	scope := dump.ResetScope
@@ -138,11 +139,14 @@ func (c *core) restored(now time.Time, id uint64, err error) {
 	}
 	c.hold(o, o.talk.restored)
 	if o.talk.stale {
-		o.talk.confirm = nil
+		o.talk.doubt = true // nobody heard what happened since
 		return
 	}
-	o.talk.doubt, o.talk.lost, o.talk.owed, o.talk.problem = false, false, 0, nil
-	c.drain(o, now)
+	o.talk.lost, o.talk.owed, o.talk.problem = false, 0, nil
+	o.talk.doubt = c.fillers[o.held.worker] == nil // who wrote the worker's own blocks has left meanwhile
+	if !o.talk.doubt {
+		c.drain(o, now)
+	}
 	c.drop(&o.talk.status) // only a status asked from now on confirms
 	o.talk.statusAt, o.talk.statusPause = time.Time{}, pause{}
 }
@@ -164,9 +168,7 @@ func (c *core) heardRange(o *owner, now time.Time, r *kvstate.QueryResponse, err
 		c.trouble(o, now, fmt.Errorf("missing events: %w", err))
 		return
 	}
-	if err := c.belongs(o, &reply.Receipt, a.AttachmentGeneration); err != nil {
-		o.receipt, o.talk.doubt = &reply.Receipt, true
-		c.trouble(o, now, err)
+	if !c.belongs(o, now, &reply.Receipt, a.AttachmentGeneration) {
 		return
 	}
 	switch answer := &reply.Response; {
@@ -210,14 +212,17 @@ func (c *core) trouble(o *owner, now time.Time, err error) {
 }
 
 // belongs reports whether a receipt proves a recovery from this very agent and
-// attachment.
-func (c *core) belongs(o *owner, receipt *kvstate.RecoveryReceipt, generation uint64) error {
-	g := receipt.AttachmentGeneration
-	if receipt.Identity != o.agent.identity || g == nil || *g != generation {
-		c.out.refused = append(c.out.refused, wrongReceipt)
-		return errors.New("the recovery is of another agent or attachment than was asked for")
+// attachment. If not, o is withdrawn until a full state is there.
+func (c *core) belongs(o *owner, now time.Time, receipt *kvstate.RecoveryReceipt, generation uint64) bool {
+	if g := receipt.AttachmentGeneration; receipt.Identity == o.agent.identity && g != nil && *g == generation {
+		return true
 	}
-	return nil
+	wrong := *receipt
+	wrong.AttachmentGeneration = nil // fits no attachment, not even a later one; Resolve says so
+	c.out.refused = append(c.out.refused, wrongReceipt)
+	o.receipt, o.talk.confirm, o.talk.doubt = &wrong, nil, true
+	c.trouble(o, now, errors.New("the recovery is of another agent or attachment than was asked for"))
+	return false
 }
 
 // agentError is an answer, but not the one that was asked for.

@@ -9,7 +9,12 @@ import (
 
 // tidy lets go of what o must not hold any longer.
 func (c *core) tidy(o *owner, now time.Time) {
+	a, one := sole(o.attachments)
+	another := one && o.held.engine && a.PublisherID == o.held.publisher && engineOf(&a) != engine{o.held.worker, o.held.generation}
 	if o.talk.restoring != 0 {
+		if another {
+			o.receipt = nil // it names a generation, but no worker
+		}
 		return // nothing else may change the index for o; restored touches it again
 	}
 	if len(o.sources) == 0 {
@@ -20,10 +25,7 @@ func (c *core) tidy(o *owner, now time.Time) {
 	if !o.held.engine {
 		return
 	}
-	a, one := sole(o.attachments)
-	_, there := c.partition(o.held.worker)
-	another := one && a.PublisherID == o.held.publisher && engineOf(&a) != engine{o.held.worker, o.held.generation}
-	if len(o.attachments) == 0 || !there || another {
+	if _, there := c.partition(o.held.worker); len(o.attachments) == 0 || !there || another {
 		c.release(o)
 	}
 }
@@ -130,7 +132,8 @@ func (c *core) claim(o *owner, w kvstate.Worker) bool {
 	case old.fed || old.talk.restoring != 0 || old.resolution.State == kvstate.Ready:
 		return false
 	default:
-		old.talk.doubt = true // its blocks are about to be cleared
+		c.edit(old, edit{clearWorker: true}) // they may be in another partition's index
+		old.talk.doubt = true
 	}
 	c.fillers[w] = o
 	return true

@@ -1,8 +1,10 @@
 package reconcile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -44,21 +46,18 @@ func ownerOf(pub uint64) kvstate.CacheOwnerID { return testOwner('A' + byte(pub-
 func (w *world) act() {
 	pub, gen := 1+w.rand.Uint64N(6), 1+w.rand.Uint64N(2)
 	worker := kvstate.Worker{WorkerID: 1 + w.rand.Uint64N(2)}
-	what := w.rand.IntN(24)
+	what := w.rand.IntN(32)
+	if len(w.history) == 0 {
+		w.core.see(fleet.NewView([]fleet.Worker{testWorker(1), testWorker(2)}))
+	}
 	w.history = append(w.history, fmt.Sprintf("%d pub %d gen %d worker %s", what, pub, gen, worker))
 	switch what {
 	case 0, 1, 2:
-		s := sourceRecord(pub)
-		s.CacheOwnerID = ownerOf(pub)
-		w.tell(recordName{kvstate.SourceTopic, pub}, s)
+		w.advertise(pub)
 	case 3:
 		w.tell(recordName{kvstate.SourceTopic, pub}, nil)
 	case 4, 5, 6:
-		a := attachmentRecord(pub, gen)
-		a.CacheOwnerID, a.Worker, a.ReadyAtOutboundCursor = ownerOf(pub), worker, w.rand.Uint64N(3)
-		if name := (recordName{kvstate.AttachmentTopic, kvstate.AttachmentRecordID(pub, gen)}); w.told[name] == nil {
-			w.tell(name, a)
-		}
+		w.attach(pub, gen, worker)
 	case 7, 8:
 		w.tell(recordName{kvstate.AttachmentTopic, kvstate.AttachmentRecordID(pub, gen)}, nil)
 	case 9:
@@ -77,10 +76,58 @@ func (w *world) act() {
 		w.live(pub)
 	case 18:
 		w.core.streaming(ownerOf(pub), w.streams[ownerOf(pub)], w.rand.IntN(2) == 0)
+	case 19:
+		w.calm(pub, gen, worker)
 	default:
-		w.answer()
+		if all := w.asked(); len(all) > 0 {
+			w.answer(all[w.rand.IntN(len(all))], what >= 24)
+		}
 	}
 	w.settle()
+}
+
+// calm makes a publisher the only one of its owner, attached to a worker that is
+// there, and answers well what is asked about it. What it has then gets into the
+// index only at times.
+func (w *world) calm(pub, gen uint64, worker kvstate.Worker) {
+	w.back()
+	w.core.see(fleet.NewView([]fleet.Worker{testWorker(1), testWorker(2)}))
+	id := ownerOf(pub)
+	for name, record := range w.told {
+		if s, ok := record.(kvstate.SourceAdvertisement); ok && s.CacheOwnerID == id && s.PublisherID != pub {
+			w.tell(name, nil)
+		} else if a, ok := record.(kvstate.AttachmentAdvertisement); ok && a.CacheOwnerID == id && (a.PublisherID != pub || a.AttachmentGeneration != gen) {
+			w.tell(name, nil)
+		}
+	}
+	w.advertise(pub)
+	w.attach(pub, gen, worker)
+	for range 8 {
+		w.settle()
+		for _, q := range w.asked() {
+			if q.owner == id {
+				w.answer(q, true)
+			}
+		}
+		if w.rand.IntN(4) > 0 {
+			w.restored()
+		}
+		w.now = w.now.Add(shortestPause)
+	}
+}
+
+func (w *world) advertise(pub uint64) {
+	s := sourceRecord(pub)
+	s.CacheOwnerID = ownerOf(pub)
+	w.tell(recordName{kvstate.SourceTopic, pub}, s)
+}
+
+func (w *world) attach(pub, gen uint64, worker kvstate.Worker) {
+	a := attachmentRecord(pub, gen)
+	a.CacheOwnerID, a.Worker, a.ReadyAtOutboundCursor = ownerOf(pub), worker, w.rand.Uint64N(3)
+	if name := (recordName{kvstate.AttachmentTopic, kvstate.AttachmentRecordID(pub, gen)}); w.told[name] == nil {
+		w.tell(name, a)
+	}
 }
 
 func (w *world) tell(name recordName, record any) {
@@ -152,26 +199,24 @@ func (w *world) live(pub uint64) {
 	w.core.heard(w.now, id, w.streams[id], []kvstate.RouterEvent{e})
 }
 
-// answer answers one question that is out, in one of many ways.
-func (w *world) answer() {
-	if len(w.calls) == 0 {
-		return
-	}
-	ids := make([]uint64, 0, len(w.calls))
-	for id := range w.calls {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	q := w.calls[ids[w.rand.IntN(len(ids))]]
+// asked lists the questions that are out, in a fixed order.
+func (w *world) asked() []call {
+	all := slices.Collect(maps.Values(w.calls))
+	slices.SortFunc(all, func(a, b call) int { return cmp.Compare(a.id, b.id) })
+	return all
+}
+
+// answer answers a question, in one of many ways unless well.
+func (w *world) answer(q call, well bool) {
 	delete(w.calls, q.id)
-	if w.rand.IntN(6) == 0 {
+	if !well && w.rand.IntN(6) == 0 {
 		w.core.answered(w.now, q.id, kvstate.QueryResponse{}, errors.New("timed out"))
 		return
 	}
-	w.core.answered(w.now, q.id, w.reply(&q), nil)
+	w.core.answered(w.now, q.id, w.reply(&q, well), nil)
 }
 
-func (w *world) reply(q *call) kvstate.QueryResponse {
+func (w *world) reply(q *call, well bool) kvstate.QueryResponse {
 	pub := q.request.Kind.Expected.PublisherID
 	cursor := w.cursors[pub]
 	worker := kvstate.Worker{WorkerID: q.request.WorkerID}
@@ -181,7 +226,7 @@ func (w *world) reply(q *call) kvstate.QueryResponse {
 	}
 	if q.question == askStatus {
 		return kvstate.QueryResponse{Status: &kvstate.AgentStatus{
-			Identity: q.request.Kind.Expected, CacheOwnerReady: w.rand.IntN(10) > 0, OutboundCursor: cursor,
+			Identity: q.request.Kind.Expected, CacheOwnerReady: well || w.rand.IntN(10) > 0, OutboundCursor: cursor,
 			EventEndpoint: []string{"", "tcp://a:1", "tcp://a:1", "tcp://a:2"}[w.rand.IntN(4)],
 			Attachment:    &kvstate.AttachmentStatus{Generation: generation, Worker: worker, Ready: true, ReadyAtOutboundCursor: barrier},
 		}}
@@ -194,7 +239,11 @@ func (w *world) reply(q *call) kvstate.QueryResponse {
 	mine := kvstate.RouterEvent{EventID: cursor, WorkerID: worker.WorkerID, Kind: kvstate.Stored, Domain: kvstate.InDomain(kvstate.WorkerDomain),
 		Store: kvstate.StoreData{Blocks: []kvstate.Block{{External: 600 + pub, Local: 600 + pub}}}}
 	text := "no"
-	switch n := w.rand.IntN(8); {
+	n := w.rand.IntN(8)
+	if well {
+		n = 4
+	}
+	switch {
 	case n == 0:
 		reply.Response.Error = &text
 	case n == 1:
