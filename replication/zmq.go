@@ -191,6 +191,16 @@ func (z *ZMQ) Links() []Link {
 	return links
 }
 
+// Subscribers returns how many connections to the mesh port have subscribed: those
+// of the peers that dial this replica, and its own if it dials itself.
+func (z *ZMQ) Subscribers() int {
+	p := z.publisher.Load()
+	if p == nil {
+		return 0
+	}
+	return p.Stats().Peers
+}
+
 // Publish implements Transport.
 func (z *ZMQ) Publish(m Message) {
 	p := z.publisher.Load()

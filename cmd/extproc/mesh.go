@@ -142,7 +142,10 @@ func (m *mesh) warnings() (warnings []string) {
 		warnings = append(warnings, fmt.Sprintf("replication: peers do not hear this replica: %v; trying again each second", err))
 	}
 	status := m.runner.Status()
-	peers := status.At(m.transport.Links())
+	links := m.transport.Links()
+	peers := status.At(links)
+	// A link to this replica itself is none to a peer, and subscribes like one.
+	warnings = append(warnings, unheardBy(peers, m.transport.Subscribers()-(len(links)-len(peers)), time.Now())...)
 	var down []string
 	for _, p := range peers {
 		if p.Connected {
@@ -176,6 +179,24 @@ func notConnected(down []string, peers int) string {
 		down, more = down[:most], fmt.Sprintf(" and %d more", n)
 	}
 	return fmt.Sprintf("replication: %s%s of %d peers not connected", strings.Join(down, ", "), more, peers)
+}
+
+// dialledWithin is how long a peer that is connected may take to dial this replica.
+const dialledWithin = 5 * time.Second
+
+// unheardBy says that fewer peers have subscribed here than speak: some that this
+// replica dials do not dial it, and never learn of its bindings.
+func unheardBy(peers []replication.PeerAt, subscribers int, now time.Time) []string {
+	speak := 0
+	for _, p := range peers {
+		if p.Connected && now.Sub(p.Since) >= dialledWithin && p.WriterID != 0 && now.Sub(p.LastHeard) < dialledWithin {
+			speak++
+		}
+	}
+	if subscribers >= speak {
+		return nil
+	}
+	return []string{fmt.Sprintf("replication: %d peers are heard, and only %d of them hear this replica; is its address in the replication.peers of all?", speak, max(0, subscribers))}
 }
 
 // unheard says why nothing of a connected peer's gets here.

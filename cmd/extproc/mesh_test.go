@@ -113,6 +113,48 @@ func TestUnheardPeersAreWarnedOf(t *testing.T) {
 	}
 }
 
+func TestPeersThatDoNotDialThisReplicaAreWarnedOf(t *testing.T) {
+	now := time.Now()
+	peer := func(connected, heard time.Duration) replication.PeerAt {
+		p := replication.PeerAt{Link: replication.Link{Connected: true, Since: now.Add(-connected)}}
+		p.WriterID, p.LastHeard = 1, now.Add(-heard)
+		return p
+	}
+	plain := peer(time.Hour, time.Hour)
+	plain.WriterID = 0
+	for _, c := range []struct {
+		peers       []replication.PeerAt
+		subscribers int
+		want        bool
+	}{
+		{nil, 0, false},
+		{[]replication.PeerAt{peer(time.Hour, time.Second)}, 0, true},
+		{[]replication.PeerAt{peer(time.Hour, time.Second)}, 1, false},
+		{[]replication.PeerAt{peer(time.Hour, time.Second), peer(time.Hour, 0)}, 1, true},
+		{[]replication.PeerAt{peer(time.Second, time.Second)}, 0, false}, // it may be about to
+		{[]replication.PeerAt{peer(time.Hour, time.Minute)}, 0, false},   // it is silent: that is told elsewhere
+		{[]replication.PeerAt{plain}, 0, false},                          // it publishes bindings, and needs none
+	} {
+		if got := unheardBy(c.peers, c.subscribers, now); (len(got) == 1) != c.want {
+			t.Errorf("%d peers, %d subscribers: %q", len(c.peers), c.subscribers, got)
+		}
+	}
+}
+
+// One dials the other, which does not know of it: it says so once that lasts.
+func TestOneSidedMesh(t *testing.T) {
+	t.Parallel() // mostly waiting
+	known, _ := joinedMesh(t, 1, config.Replication{})
+	late, _ := joinedMesh(t, 2, config.Replication{})
+	late.transport.SetPeers([]string{known.endpoint()})
+	warns := func() bool {
+		return slices.ContainsFunc(late.warnings(), func(w string) bool { return strings.Contains(w, "1 peers are heard, and only 0 of them hear this replica") })
+	}
+	within(t, "a warning that nobody hears it", warns)
+	known.transport.SetPeers([]string{late.endpoint()})
+	within(t, "no warning once it is dialled", func() bool { return !warns() })
+}
+
 // A replica that is listed by name among its own peers finds out that it is that
 // one; a peer that is down is named.
 func TestMeshKnowsItselfAndWhoIsDown(t *testing.T) {
