@@ -19,6 +19,12 @@
 // and must be the same.) A batch that is no batch, or a removal that cannot be
 // read, leaves a hole as well.
 //
+// A replay is believed as long as no live batch speaks against it: of a number
+// that both bring, they must bring the same. If not, the replay address leads to
+// another engine, all that it brought is forgotten, and the feed is holed. While
+// live batches only repeat numbers that a replay had and none was compared, it
+// is holed, too.
+//
 // Restart. A sequence number that goes back, or a replay that does not know
 // the batch applied last, means another engine process: the worker's own
 // blocks are cleared, the attachment gets the next generation, and counting

@@ -163,7 +163,7 @@ func (f *Feed) message(ctx context.Context, m zmqsock.Message) {
 	}
 	topic, seq, payload := m.Frames[0], binary.BigEndian.Uint64(m.Frames[1]), m.Frames[2]
 	switch {
-	case seq == endOfReplay:
+	case seq >= maxSeq: // endOfReplay, for one
 		f.counts[MalformedFrames]++
 		return
 	case f.cfg.Topic != "" && string(topic) != f.cfg.Topic, f.topic != nil && string(topic) != string(f.topic):
@@ -200,6 +200,9 @@ func (f *Feed) reply(ctx context.Context, r reply) {
 
 // do does what the sequencer wants, in order.
 func (f *Feed) do(ctx context.Context, actions []action) {
+	if f.counts[ForeignReplay] > f.agent.Dropped[ForeignReplay] { // as of the last step
+		f.warn("kv replay is not of the engine that publishes", "replay", f.cfg.Replay)
+	}
 	for _, a := range actions {
 		switch a.kind {
 		case apply:

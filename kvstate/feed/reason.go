@@ -12,6 +12,7 @@ const (
 	Duplicate                      // the sequence number was applied before
 	WaitingOverflow                // did not fit beside a running repair; a gap that a repair may fill
 	QueueOverflow                  // came faster than they were applied; a gap that a repair may fill
+	ForeignReplay                  // a replayed batch is not the live one of its number, or far from all of them: kv_replay leads elsewhere
 	MalformedReplay                // a replay message of another shape
 	PublisherUnknown               // topic names another worker
 
@@ -40,7 +41,7 @@ const (
 )
 
 var reasonNames = [reasons]string{
-	"malformed_frames", "malformed_batch", "stale_connection", "duplicate", "waiting_overflow", "queue_overflow", "malformed_replay", "publisher_unknown",
+	"malformed_frames", "malformed_batch", "stale_connection", "duplicate", "waiting_overflow", "queue_overflow", "foreign_replay", "malformed_replay", "publisher_unknown",
 	"undecodable", "too_large", "unknown_type", "ignored", "wrong_rank", "wrong_block_size", "wrong_token_count", "repeated_hash",
 	"self_parent", "non_main_kind", "unknown_kind", "non_main_group", "unlearned_group", "not_local", "unknown_owner",
 	"unknown_medium", "owner_medium", "ambiguous_salt", "unnamed_adapter", "index_refused",

@@ -24,7 +24,8 @@ func (s *sequencer) wait(seq uint64, payload []byte) {
 	s.waitingBytes += len(payload)
 }
 
-// repair begins to get what is missing.
+// repair begins to get what is missing; verify: also the batch before it, to see
+// that the engine is the same.
 func (s *sequencer) repair(verify bool) {
 	s.tries, s.vain = 0, 0
 	s.ask(verify)
@@ -32,11 +33,17 @@ func (s *sequencer) repair(verify bool) {
 
 // ask begins an attempt to get what is due, or also the batch before it.
 func (s *sequencer) ask(verify bool) {
-	s.repairing, s.verify, s.silent, s.broken, s.unseen = true, verify, true, false, false
-	s.start, s.asked = s.next, s.next
+	from := s.next
 	if verify {
-		s.start--
+		from--
 	}
+	s.askFrom(from, verify)
+}
+
+func (s *sequencer) askFrom(from uint64, verify bool) {
+	s.repairing, s.verify, s.silent, s.broken = true, verify, true, false
+	s.unseen, s.same = false, false
+	s.start, s.asked = from, s.next
 	s.attempt++
 	s.tries++
 	s.do(action{kind: replay, seq: s.start, attempt: s.attempt, tries: s.tries})
@@ -99,6 +106,9 @@ func (s *sequencer) late(w numbered) {
 		s.dropped[Duplicate]++
 		return
 	}
+	if s.behind { // and the replay left it so
+		s.unverified(w.seq)
+	}
 	s.skipTo(w.seq)
 	s.apply(w.seq, w.payload)
 }
@@ -107,5 +117,5 @@ func (s *sequencer) late(w numbered) {
 // same engine: a hole, if only in what is known.
 func (s *sequencer) unverified(seq uint64) {
 	s.do(action{kind: hole, seq: s.next - 1, until: max(seq, s.next)})
-	s.next = max(seq, s.next)
+	s.next, s.behind = max(seq, s.next), false
 }

@@ -138,8 +138,12 @@ func (e *engine) publish(payload []byte, lost bool) {
 	e.log = append(e.log, numbered{seq, payload})
 	e.mu.Unlock()
 	if !lost {
-		e.send([]byte("kv"), binary.BigEndian.AppendUint64(nil, seq), payload)
+		e.live(seq, payload)
 	}
+}
+
+func (e *engine) live(seq uint64, payload []byte) {
+	e.send([]byte("kv"), binary.BigEndian.AppendUint64(nil, seq), payload)
 }
 
 func (e *engine) send(frames ...[]byte) {

@@ -37,7 +37,9 @@ type numbered struct {
 //
 // Two streams come in. Live batches of one connection only go up; one that goes
 // back, or that starts below what was due when the connection was made, is of
-// another engine process. Replayed ones may overlap with them either way.
+// another engine process. Replayed ones may overlap with them either way; they
+// are believed as long as the live ones do not show that they are of another
+// engine (foreign.go).
 type sequencer struct {
 	canReplay bool
 	dropped   *[reasons]uint64 // counts
@@ -65,14 +67,18 @@ type sequencer struct {
 	tries     int    // attempts of this repair
 	vain      int    // of them, the last ones that were cut off without progress
 
-	waiting      []numbered
+	same    bool // a batch of the last replay was seen to be the live one of its number
+	behind  bool // live batches come whose numbers a replay brought, and it is not known that they are the same
+	behinds int  // how many since a replay was asked to prove it
+
+	waiting      []numbered // of rising numbers
 	waitingBytes int
 
 	actions []action
 }
 
 // doubtful reports whether batches may be missing that may still come.
-func (s *sequencer) doubtful() bool { return s.unproven || s.repairing }
+func (s *sequencer) doubtful() bool { return s.unproven || s.repairing || s.behind }
 
 // connected says that a new connection was made; live batches are its own from
 // now on.
@@ -107,11 +113,7 @@ func (s *sequencer) received(seq uint64, payload []byte) []action {
 	if back {
 		s.restart()
 	}
-	if s.repairing {
-		s.wait(seq, payload)
-	} else {
-		s.offer(seq, payload)
-	}
+	s.offer(seq, payload)
 	return s.actions
 }
 
@@ -130,7 +132,7 @@ func (s *sequencer) missed() []action {
 // replayed takes a batch of a replay.
 func (s *sequencer) replayed(attempt, seq uint64, payload []byte) []action {
 	s.begin()
-	if !s.repairing || attempt != s.attempt || s.broken {
+	if !s.repairing || attempt != s.attempt || s.broken || s.foreign(seq, payload) {
 		return s.actions
 	}
 	silent := s.silent
@@ -219,9 +221,12 @@ func (s *sequencer) skipTo(seq uint64) {
 func (s *sequencer) offer(seq uint64, payload []byte) {
 	switch {
 	case seq < s.next:
-		s.dropped[Duplicate]++
+		s.known(seq, payload)
 		return
-	case s.canReplay && (seq > s.next || (s.unproven && s.applied)):
+	case s.repairing:
+		s.wait(seq, payload)
+		return
+	case s.canReplay && (seq > s.next || (s.unproven && s.applied) || s.behind):
 		s.repair(s.unproven && s.applied)
 		s.wait(seq, payload)
 		return
@@ -239,7 +244,7 @@ func (s *sequencer) stopRepair() {
 func (s *sequencer) restart() {
 	s.do(action{kind: restart})
 	s.stopRepair()
-	s.next, s.floor, s.applied, s.unproven = 0, 0, false, false
+	s.next, s.floor, s.applied, s.unproven, s.behind = 0, 0, false, false, false
 }
 
 // restartByReplay is restart when the replay shows it: what waits is already of

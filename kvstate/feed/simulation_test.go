@@ -22,6 +22,9 @@ type world struct {
 	kept    int      // its replay socket has the log from here on
 	heard   int      // up to here live batches of this connection came, or were dropped with a mark
 
+	foreign []string // what its replay socket has instead, if not nil: another engine's
+	mixed   bool     // what is applied may be of two engines
+
 	applied []string // by the sequencer, since it noticed the last restart
 	of      string   // the process that the first of them is of
 	holed   bool
@@ -61,7 +64,7 @@ func (w *world) apply(payload string) {
 	if n == 0 {
 		w.of, _, _ = strings.Cut(payload, ":")
 	}
-	if !w.holed && payload != fmt.Sprint(w.of, ":", n) {
+	if !w.mixed && !w.holed && payload != fmt.Sprint(w.of, ":", n) {
 		w.t.Fatalf("applied %s after %q", payload, w.applied)
 	}
 	w.applied = append(w.applied, payload)
@@ -94,11 +97,24 @@ func (w *world) receive(n int) {
 	}
 }
 
+// history is what the replay socket has, from kept on.
+func (w *world) history() (log []string, kept int) {
+	if w.foreign != nil {
+		return w.foreign, 0
+	}
+	return w.log, w.kept
+}
+
 // answer is a replay, as good as chance will have it, with live batches between.
 func (w *world) answer() {
 	w.asking = false
 	attempt := w.asked
-	for n := max(int(w.from), w.kept); n < len(w.log); n++ {
+	_, kept := w.history()
+	for n := max(int(w.from), kept); ; n++ {
+		log, _ := w.history() // grows
+		if n >= len(log) {
+			break
+		}
 		switch w.r.IntN(20) {
 		case 0:
 			w.do(w.seq.replayEnded(attempt, false))
@@ -108,7 +124,7 @@ func (w *world) answer() {
 		case 2:
 			w.publish()
 		}
-		w.do(w.seq.replayed(attempt, uint64(n), []byte(w.log[n])))
+		w.do(w.seq.replayed(attempt, uint64(n), []byte(log[n])))
 		if w.asked != attempt {
 			return
 		}
@@ -153,8 +169,9 @@ func (w *world) settle() {
 		}
 		w.asking = false
 		attempt := w.asked
-		for n := max(int(w.from), w.kept); n < len(w.log) && w.asked == attempt; n++ {
-			w.do(w.seq.replayed(attempt, uint64(n), []byte(w.log[n])))
+		log, kept := w.history()
+		for n := max(int(w.from), kept); n < len(log) && w.asked == attempt; n++ {
+			w.do(w.seq.replayed(attempt, uint64(n), []byte(log[n])))
 		}
 		if w.asked == attempt {
 			w.do(w.seq.replayEnded(attempt, true))
