@@ -143,7 +143,7 @@ func (t *Table) applyFloor(now instant, ev Event) Applied {
 	if t.revert == FloorsAge {
 		life = FloorLife
 	}
-	applied := t.raiseFloor(ev.Session, v, now, life)
+	applied, _ := t.raiseFloor(ev.Session, v, now, life)
 	if e := sh.mu.entries[ev.Session]; e != nil {
 		was := e.earlier()
 		fx.count(e.settle(now))
@@ -158,11 +158,13 @@ func (t *Table) applyFloor(now instant, ev Event) Applied {
 	return applied
 }
 
-// raiseFloor remembers an unpin for life. The session's shard is locked.
-func (t *Table) raiseFloor(session string, v version, now instant, life time.Duration) Applied {
-	applied, evicted := t.floors.raise(session, v, now, after(now, life), &t.digest)
+// raiseFloor remembers for life that bindings up to v are void. It returns what
+// became of that, and the life of the session's floor now, which is as long or
+// longer. The session's shard is locked.
+func (t *Table) raiseFloor(session string, v version, now instant, life time.Duration) (Applied, time.Duration) {
+	applied, ends, evicted := t.floors.raise(session, v, now, after(now, life), &t.digest)
 	add(t.metrics.floorsEvicted, evicted)
-	return applied
+	return applied, timeLeft(ends, now)
 }
 
 // known returns the highest version that the session's binding and floor have:

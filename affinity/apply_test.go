@@ -47,10 +47,11 @@ func (n *naiveReplica) holds(session string) (line string) {
 	}
 	for i := range n.events {
 		e := &n.events[i]
-		for _, of := range []*Event{fl, best} {
-			if of != nil && e.Session == session && e.Kind == of.Kind && !newer(e, of) && !newer(of, e) && e.Target == of.Target {
-				of.Life = max(of.Life, e.Life)
-			}
+		if e.Session == session && e.Kind == EventUnpinned {
+			fl.Life = max(fl.Life, e.Life) // whichever it is, it voids what was void before
+		}
+		if best != nil && e.Session == session && e.Kind == best.Kind && !newer(e, best) && !newer(best, e) && e.Target == best.Target {
+			best.Life = max(best.Life, e.Life)
 		}
 	}
 	if best != nil {

@@ -12,7 +12,17 @@ import (
 // longer can bring an unpinned session back.
 const FloorLife = 24 * time.Hour
 
-// floor says that all bindings of a session up to a version are void.
+// maxVoidLife bounds how long it is remembered that a first request never got to
+// its worker. The life of bindings here is enough, since a copy that nobody uses
+// has no more; where that is long, less will do: a copy that comes back after an
+// hour from a replica that was cut off names a worker that can be used or not,
+// like any other. So when there are too many floors these go before the unpins of
+// operators, also at peers.
+const maxVoidLife = time.Hour
+
+// floor says that all bindings of a session up to a version are void. It is made
+// by an operator's unpin, or when a binding's first request never got to its
+// worker; they differ in their lives alone.
 type floor struct {
 	hashed
 	version  version
@@ -20,18 +30,15 @@ type floor struct {
 	pos      int // in the heap
 }
 
-// mergeFloor returns the join of two floors of a session: the higher version,
-// of equal ones the later deadline. The higher one keeps its own deadline: a
-// floor that got a fresh life from each repair would live for ever.
+// mergeFloor returns the join of two floors of a session: the higher version, and
+// the later deadline, whichever has it: what a newer floor with a short life takes
+// the place of stays void for as long as it was to be. Neither gets a fresh life:
+// a floor that got one from each repair would live for ever.
 func mergeFloor(v version, d instant, w version, e instant) (version, instant) {
-	switch c := v.compare(w); {
-	case c > 0:
-		return v, d
-	case c < 0:
-		return w, e
-	default:
-		return v, max(d, e)
+	if v.compare(w) < 0 {
+		v = w
 	}
+	return v, max(d, e)
 }
 
 // floors are the floors of one table, kept apart from its bindings: a newer
@@ -66,9 +73,9 @@ func (f *floors) at(session string, now instant) version {
 	return version{}
 }
 
-// raise merges a floor in, which ends at deadline. It returns what the session's
-// floor was before and is now, and how many others had to go for it.
-func (f *floors) raise(session string, v version, now, deadline instant, d *digest) (applied Applied, evicted int) {
+// raise merges a floor in, which ends at deadline. It returns what became of it,
+// when the session's floor ends now, and how many had to go for it.
+func (f *floors) raise(session string, v version, now, deadline instant, d *digest) (applied Applied, ends instant, evicted int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sweepLocked(now, d)
@@ -83,7 +90,7 @@ func (f *floors) raise(session string, v version, now, deadline instant, d *dige
 			evicted++
 		}
 		f.size.Store(int64(len(f.mu.oldest)))
-		return Inserted, evicted
+		return Inserted, deadline, evicted
 	}
 	applied = Stale
 	nv, nd := mergeFloor(fl.version, fl.deadline, v, deadline)
@@ -96,7 +103,7 @@ func (f *floors) raise(session string, v version, now, deadline instant, d *dige
 	}
 	fl.version, fl.deadline = nv, nd
 	heap.Fix(&f.mu.oldest, fl.pos)
-	return applied, 0
+	return applied, nd, 0
 }
 
 // full reports whether one more floor would push another out.

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"mooring/internal/fleet"
 )
 
 // unpinned is an operator's order at another replica.
@@ -28,6 +30,77 @@ func TestFloodOfUnpinsIsBounded(t *testing.T) {
 		table.Digest()
 		if table.AtFloorLimit() {
 			t.Error("a floor has ended and there is still no room")
+		}
+	})
+}
+
+// neverSent has the first request of a new session end without having reached
+// its worker.
+func neverSent(t *testing.T, table *Table, session string) {
+	t.Helper()
+	bindTo(t, table, session, fleet.OnRank(1, 0)).Release(NeverSent)
+}
+
+func TestOutageOfWorkersPushesOutNoUnpin(t *testing.T) {
+	for _, ttl := range []time.Duration{time.Minute, 1000 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			var told []Event
+			here, _ := newTestTable(t, Config{TTL: ttl, MaxSessions: 100, Publish: func(_ fleet.Partition, ev Event) { told = append(told, ev) }})
+			peer, _ := newTestTable(t, Config{TTL: ttl, MaxSessions: 100})
+			old := fromReplica(fleet.OnRank(1, 0), 5, 9, 48*time.Hour)
+			here.Apply(old)
+			here.Unpin("s")
+			for i := range 1000 {
+				neverSent(t, here, fmt.Sprint("n", i))
+			}
+			for _, ev := range told {
+				peer.Apply(ev)
+			}
+			time.Sleep(min(ttl, time.Hour))
+			for _, table := range []*Table{here, peer} {
+				wantApplied(t, table, old, Floored)
+				if n := len(records(table)); n != 1 {
+					t.Errorf("TTL %v: %d records are left, want the unpin alone", ttl, n)
+				}
+			}
+		})
+	}
+}
+
+// A floor in whose place another one comes counts for as long as it was to.
+func TestShortFloorShortensNoUnpin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []Event
+		cfg := Config{TTL: time.Minute, WriterID: 1, Publish: func(_ fleet.Partition, ev Event) { told = append(told, ev) }}
+		knows, _ := newTestTable(t, cfg)
+		hears, _ := newTestTable(t, Config{})
+		old := fromReplica(fleet.OnRank(1, 0), 5, 9, 48*time.Hour)
+		knows.Unpin("s")
+		unpin := told[0]
+		time.Sleep(time.Hour)
+		neverSent(t, knows, "s")
+		if last := told[len(told)-1]; last.Kind != EventUnpinned || last.Life != FloorLife-time.Hour {
+			t.Errorf("published %+v; want what the unpin has left", last)
+		}
+
+		cfg.Publish = func(_ fleet.Partition, ev Event) { told = append(told, ev) }
+		learns, _ := newTestTable(t, cfg) // of the unpin, afterwards
+		neverSent(t, learns, "s")
+		short := told[len(told)-1]
+		if short.Life != time.Minute {
+			t.Errorf("published %+v; want a life of one TTL", short)
+		}
+		unpin.Life -= time.Hour
+		wantApplied(t, learns, unpin, Stale)
+		wantApplied(t, hears, unpin, Inserted)
+		wantApplied(t, hears, short, Replaced)
+		for _, table := range []*Table{knows, learns, hears} {
+			time.Sleep(time.Hour)
+			wantApplied(t, table, old, Floored)
+		}
+		time.Sleep(FloorLife - 4*time.Hour)
+		for _, table := range []*Table{knows, learns, hears} {
+			wantApplied(t, table, old, Inserted)
 		}
 	})
 }

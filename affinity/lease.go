@@ -119,7 +119,7 @@ func (l *Lease) endLocked(now instant, wall time.Time, o Outcome, fx *effects) {
 		fx.announce(EventUsed, e, now, &t.rules)
 	case endedBinding:
 		fx.neverSent++
-		t.announceUnbinding(e.session, known, now, wall, fx)
+		t.announceUnbinding(e.session, known, min(t.rules.ttl, maxVoidLife), now, wall, fx)
 	case endedStale, endedUnsent:
 	}
 }

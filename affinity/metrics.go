@@ -82,7 +82,7 @@ func newMetrics() *metrics {
 		}),
 		floorsEvicted: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "mooring_session_floors_evicted_total",
-			Help: "Unpins forgotten before their time because there are too many.",
+			Help: "Unpins, and first bindings that never reached their worker, that were forgotten before their time because there are too many.",
 		}),
 		refusedFull:     refusals.WithLabelValues("full"),
 		refusedInvalid:  refusals.WithLabelValues("invalid"),

@@ -156,12 +156,12 @@ func (t *Table) unpin(session string, now instant, wall time.Time) (fx effects) 
 	defer sh.mu.Unlock()
 	e := sh.mu.entries[session]
 	if e == nil {
-		t.announceUnbinding(session, version{}, now, wall, &fx)
+		t.announceUnbinding(session, version{}, FloorLife, now, wall, &fx)
 		return fx
 	}
 	was := e.earlier()
 	fx.count(e.settle(now))
-	t.announceUnbinding(session, e.version, now, wall, &fx)
+	t.announceUnbinding(session, e.version, FloorLife, now, wall, &fx)
 	if e.bound() {
 		e.unbind()
 		fx.unpinned++
@@ -170,16 +170,16 @@ func (t *Table) unpin(session string, now instant, wall time.Time) (fx effects) 
 	return fx
 }
 
-// announceUnbinding makes the voiding of all bindings of the session up to now
-// the event to publish. If no version is left to do that with, the session is
+// announceUnbinding makes the voiding of all bindings of the session up to now,
+// remembered for life or longer, the event to publish. If no version is left to do that with, the session is
 // unbound here alone.
-func (t *Table) announceUnbinding(session string, known version, now instant, wall time.Time, fx *effects) {
+func (t *Table) announceUnbinding(session string, known version, life time.Duration, now instant, wall time.Time, fx *effects) {
 	v, err := t.mint(t.known(session, known, now), wall)
 	if err != nil {
 		fx.exhausted = true
 		return
 	}
-	t.raiseFloor(session, v, now, FloorLife)
-	fx.event = Event{Kind: EventUnpinned, Life: FloorLife, Session: session, Sequence: v.sequence, WriterID: v.writer}
+	_, life = t.raiseFloor(session, v, now, life)
+	fx.event = Event{Kind: EventUnpinned, Life: life, Session: session, Sequence: v.sequence, WriterID: v.writer}
 	fx.publish = true
 }

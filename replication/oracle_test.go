@@ -41,11 +41,21 @@ const disputed = "disputed"
 // hold.
 type oracle struct {
 	c      *cluster
-	floors []map[string]version // by replica: the highest that it had since its start
+	floors []map[string]heldFloor // by replica and session: what it had since its start
 	since  map[recordKey]time.Time
 
 	started []time.Time // of replicas, since the beginning
 }
+
+// heldFloor is the highest floor of a session that a replica had, and until when
+// it counts: that a first request never got to its worker is soon forgotten.
+type heldFloor struct {
+	version
+	until time.Time
+}
+
+// forbids reports whether a binding of version v must not be there now.
+func (f heldFloor) forbids(v version) bool { return time.Now().Before(f.until) && !v.above(f.version) }
 
 // recordKey names a binding or a floor; since says when it was used last, or
 // made.
@@ -58,7 +68,7 @@ type recordKey struct {
 func newOracle(c *cluster) *oracle {
 	o := &oracle{c: c, since: make(map[recordKey]time.Time)}
 	for range c.replicas {
-		o.floors = append(o.floors, make(map[string]version))
+		o.floors = append(o.floors, make(map[string]heldFloor))
 	}
 	c.got, c.before = o.heard, o.inUse
 	return o
@@ -83,10 +93,17 @@ func (o *oracle) heard(_ int, m replication.Message) {
 
 // unpinned notes that r may just have made the session's floor. A replica that
 // restarted with the writer id it had, and whose clock is behind the others', can
-// even make a version that it made before: it counts on from what it hears.
+// even make a version that it made before: it counts on from what it hears. Where
+// a higher floor is, it counts for as long as this one.
 func (o *oracle) unpinned(r *replica, session string) {
 	if ev, ok := r.tableOf(session).Floor(session); ok && ev.Life == affinity.FloorLife {
-		o.since[recordKey{session, versionOf(ev), true}] = time.Now()
+		made := recordKey{session, versionOf(ev), true}
+		o.since[made] = time.Now()
+		for key := range o.since {
+			if key.floor && key.session == session && key.version.above(made.version) {
+				o.since[key] = time.Now()
+			}
+		}
 	}
 }
 
@@ -127,8 +144,8 @@ func (o *oracle) checkReplica(i int, r *replica) error {
 			bindings[partOf(rec.Session, r.parts)]++
 			continue
 		}
-		if v := versionOf(rec.Event); v.above(o.floors[i][rec.Session]) {
-			o.floors[i][rec.Session] = v
+		if v := versionOf(rec.Event); !o.floors[i][rec.Session].above(v) {
+			o.floors[i][rec.Session] = heldFloor{v, time.Now().Add(rec.Life)}
 		}
 	}
 	for p, n := range bindings {
@@ -153,7 +170,7 @@ func (o *oracle) checkReplica(i int, r *replica) error {
 		switch {
 		// A replica that has not heard of an unpin cannot know of it: a session
 		// comes back only where the floor was.
-		case !floor && !o.crowded() && !versionOf(rec.Event).above(o.floors[i][rec.Session]):
+		case !floor && !o.crowded() && o.floors[i][rec.Session].forbids(versionOf(rec.Event)):
 			return violation("replica %d: unpinned session %s is back", i, rec.Session)
 		case rec.Sequence > uint64(time.Now().Add(r.skew+time.Hour).UnixNano()):
 			return violation("replica %d holds poison: %+v", i, rec)
@@ -195,23 +212,23 @@ func (o *oracle) lacks() map[lack]affinity.Record {
 	return lacks
 }
 
-// floorsHeld returns an error unless the highest floor that a replica ever had,
-// and did not forget by a restart, is at all of them.
+// floorsHeld returns an error unless the highest floor that counts at a replica,
+// and that it did not forget by a restart, is at all of them.
 func (o *oracle) floorsHeld() error {
 	if o.crowded() {
 		return nil
 	}
 	highest := make(map[string]version)
 	for _, floors := range o.floors {
-		for session, v := range floors {
-			if v.above(highest[session]) {
-				highest[session] = v
+		for session, f := range floors {
+			if f.forbids(f.version) && f.above(highest[session]) {
+				highest[session] = f.version
 			}
 		}
 	}
 	for i, floors := range o.floors {
 		for session, v := range highest {
-			if floors[session] != v {
+			if floors[session].version != v {
 				return violation("replica %d has not heard that %s was unpinned", i, session)
 			}
 		}
