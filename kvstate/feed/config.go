@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -23,8 +24,15 @@ type Config struct {
 	Replay string
 	// Topic is what the engine publishes under. "": whatever the first batch of
 	// a connection has. Batches of another topic are dropped: they are of
-	// another engine, behind the same address.
+	// another engine, behind the same address. If Topic is "", those of a topic
+	// that names another worker's address are dropped as well.
 	Topic string
+	// Address returns where the worker is now; the zero value: not known. Nil:
+	// nobody knows, and no topic is doubted.
+	Address func() netip.AddrPort
+	// Neighbour reports whether another worker is at an address; with port 0, at
+	// any port of that host. Required beside Address. Neither may block.
+	Neighbour func(netip.AddrPort) bool
 	// Worker and Owner are whose blocks these are: the engine's own under
 	// Worker, those of the cache-owner domain under Owner.
 	Worker kvstate.Worker
@@ -70,6 +78,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New("feed: no index")
 	case c.PublisherID == 0:
 		return c, errors.New("feed: publisher id is 0")
+	case c.Address != nil && c.Neighbour == nil:
+		return c, errors.New("feed: Address without Neighbour")
 	case c.BlockSize < 0 || c.BlockSize > maxBlockSize:
 		return c, fmt.Errorf("feed: block size %d, want 0 (learn it) to %d", c.BlockSize, maxBlockSize)
 	case c.MaxPayload < 0:

@@ -169,8 +169,9 @@ func (f *Feed) message(ctx context.Context, m zmqsock.Message) {
 	case f.cfg.Topic != "" && string(topic) != f.cfg.Topic, f.topic != nil && string(topic) != string(f.topic):
 		f.counts[PublisherUnknown]++
 		return
-	case f.topic == nil:
-		f.topic = append([]byte{}, topic...)
+	case !f.believes(ctx, topic):
+		f.counts[PublisherUnknown]++
+		return
 	}
 	f.do(ctx, f.seq.received(seq, payload))
 }
@@ -206,6 +207,10 @@ func (f *Feed) do(ctx context.Context, actions []action) {
 	for _, a := range actions {
 		switch a.kind {
 		case apply:
+			if f.agent.PublisherError != "" {
+				f.counts[PublisherUnknown]++ // of a replay
+				continue
+			}
 			f.apply(a.seq, a.payload, time.Now())
 		case hole:
 			f.markLost()

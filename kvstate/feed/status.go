@@ -43,6 +43,9 @@ type Details struct {
 	// BlockSizeError says what block sizes do not fit; "": they do. No block of
 	// the engine gets into the index meanwhile.
 	BlockSizeError string
+	// PublisherError says whom the engine's topic names instead of the worker; "":
+	// nobody. Nothing of the engine is in the index then.
+	PublisherError string
 	// LinkError says why the engine's publisher has been out of reach for some
 	// seconds; "": it has not.
 	LinkError string
@@ -81,11 +84,12 @@ type visible struct {
 	holed, often        bool
 	settled             bool
 	blockSize, link     string
+	publisher           string
 	generation, barrier uint64
 }
 
 func (a *agent) visible() visible {
-	return visible{a.State, a.Holed, a.ClearsOften, a.Settled, a.BlockSizeError, a.LinkError, a.Generation, a.Barrier}
+	return visible{a.State, a.Holed, a.ClearsOften, a.Settled, a.BlockSizeError, a.LinkError, a.PublisherError, a.Generation, a.Barrier}
 }
 
 // publish shows the state to others, and tells them if it changed.

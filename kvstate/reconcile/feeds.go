@@ -2,7 +2,9 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 
 	"mooring/internal/fleet"
@@ -147,8 +149,11 @@ func (r *Reconciler) newFeed(spec feedSpec, publisher uint64, changed func()) (*
 	if err != nil {
 		return nil, fmt.Errorf("kv_replay: %w", err)
 	}
+	id := workerID(spec.worker)
 	return feed.New(feed.Config{
 		Endpoint: endpoint, Replay: replay, Worker: spec.worker, Owner: spec.owner, Index: r.cfg.Index.Open(spec.partition),
+		Address:   func() netip.AddrPort { return addressOf(r.cfg.Live.View(), id) },
+		Neighbour: func(at netip.AddrPort) bool { return neighbourOf(r.cfg.Live.View(), id, at) },
 		BlockSize: spec.blockSize, PublisherID: publisher, KVStateEndpoint: configuredEndpoint(spec.partition),
 		Replays: r.replays, Changed: changed, Name: spec.name, Metrics: r.feedMetrics, Logger: r.cfg.Logger,
 	})
@@ -174,6 +179,9 @@ func testimonyOf(f *feed.Feed, spec *feedSpec) testimony {
 	}
 	if details.BlockSizeError != "" {
 		err = fmt.Errorf("%w: %s", errBlockSize, details.BlockSizeError)
+	}
+	if details.PublisherError != "" {
+		err = errors.New(details.PublisherError)
 	}
 	if err != nil {
 		t.problem = fmt.Errorf("worker %s, rank %d, events at %s: %w", spec.name, spec.worker.DPRank, spec.at(), err)
