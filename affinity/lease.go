@@ -79,7 +79,8 @@ func (l *Lease) Moved() bool { return l.moved }
 // full life again, unless the request never reached the worker. A turn without
 // Bind is passed on to those who wait, and the session is what it was before. If
 // NeverSent ends the first use that a binding ever had, and no other request has
-// had a lease on it, the session is unbound. Release never blocks; only its
+// had a lease on it, here or as far as is known at another replica, the session is
+// unbound. Release never blocks; only its
 // first call does anything.
 func (l *Lease) Release(o Outcome) {
 	if l.phase == phaseOver {

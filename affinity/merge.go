@@ -56,7 +56,9 @@ func (s *state) merge(now instant, rec record) Applied {
 		}
 		return Replaced
 	case order == 0:
-		s.deadline = max(s.deadline, deadline)
+		// Another replica tells this version because a request of its own used it,
+		// or, which is the safer error, in a repair.
+		s.deadline, s.unused = max(s.deadline, deadline), false
 		return Refreshed
 	case tie:
 		return Tied

@@ -135,3 +135,17 @@ func TestMoveByAReplicaIsCounted(t *testing.T) {
 	wantApplied(t, table, fromReplica(fleet.OnRank(2, 1), known+2, 5, time.Minute), Tied)
 	moves("2")
 }
+
+func TestUseAtAPeerCountsAgainstVoiding(t *testing.T) {
+	var fromHere, fromPeer []Event
+	here, _ := newTestTable(t, Config{WriterID: 1, Publish: func(_ fleet.Partition, ev Event) { fromHere = append(fromHere, ev) }})
+	peer, _ := newTestTable(t, Config{WriterID: 2, Publish: func(_ fleet.Partition, ev Event) { fromPeer = append(fromPeer, ev) }})
+	first := bindTo(t, here, "s", fleet.OnRank(1, 0))
+	wantApplied(t, peer, fromHere[0], Inserted)
+	acquired(t, peer, "s").Release(Completed)
+	wantApplied(t, here, fromPeer[0], Refreshed)
+	first.Release(NeverSent)
+	if e := bound(t, here); e.Leases != 0 || len(fromHere) != 1 {
+		t.Errorf("%d leases, published %+v; want the binding, and nothing told", e.Leases, fromHere)
+	}
+}

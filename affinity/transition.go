@@ -42,7 +42,7 @@ type state struct {
 	revision uint32       // incarnation of the binding, which its leases carry
 	newest   uint32       // newest incarnation that this state has given out
 	arrived  instant      // when another replica's record became the binding; 0: it was made here
-	unused   bool         // no request but the one that bound it has had a lease
+	unused   bool         // no request but the one that bound it is known to have had a lease
 	turn     *turn        // nil: nobody is choosing
 }
 
