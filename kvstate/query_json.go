@@ -107,20 +107,6 @@ func (r QueryResponse) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(r))
 }
 
-// UnmarshalJSON reads an object with exactly one known key.
-func (r *QueryResponse) UnmarshalJSON(b []byte) error {
-	type plain QueryResponse
-	var read plain
-	if err := json.Unmarshal(b, &read, json.RejectUnknownMembers(true)); err != nil {
-		return err
-	}
-	if n := QueryResponse(read).variants(); n != 1 {
-		return fmt.Errorf("query response: %d variants set, want 1", n)
-	}
-	*r = QueryResponse(read)
-	return nil
-}
-
 func (r QueryResponse) variants() (n int) {
 	for _, set := range [...]bool{r.Status != nil, r.StateAgentRecovery != nil, r.Events != nil, r.TreeDump != nil,
 		r.TreeDumpFailed != nil, r.TooNew != nil, r.InvalidRange != nil, r.Error != nil} {
@@ -129,30 +115,6 @@ func (r QueryResponse) variants() (n int) {
 		}
 	}
 	return n
-}
-
-// UnmarshalJSON requires both fields and refuses a recovery inside a recovery.
-func (r *StateAgentRecoveryReply) UnmarshalJSON(b []byte) error {
-	var read struct {
-		Response jsontext.Value  `json:"response"`
-		Receipt  RecoveryReceipt `json:"receipt"`
-	}
-	if err := unmarshalObject(b, &read, "response", "receipt"); err != nil {
-		return err
-	}
-	// Looked at before it is read: a peer must not choose how deep we recurse.
-	inner := jsontext.NewDecoder(bytes.NewBuffer(read.Response))
-	err := readObject(inner, func(name []byte) error {
-		if string(name) == "StateAgentRecovery" {
-			return errors.New("StateAgentRecovery inside StateAgentRecovery")
-		}
-		return inner.SkipValue()
-	})
-	if err != nil {
-		return err
-	}
-	r.Receipt = read.Receipt
-	return json.Unmarshal(read.Response, &r.Response)
 }
 
 // UnmarshalJSON requires both fields.

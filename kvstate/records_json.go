@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // The methods here read the contracts as [unmarshalObject] says. The plain types
@@ -24,7 +22,7 @@ func (d Digest) appendJSON(b []byte) []byte {
 
 // UnmarshalJSON reads an array of exactly 16 numbers from 0 to 255.
 func (d *Digest) UnmarshalJSON(b []byte) error {
-	r := eventReader{dec: jsontext.NewDecoder(bytes.NewBuffer(b))}
+	r := newEventReader(bytes.NewBuffer(b))
 	var numbers [len(d)]uint64
 	if err := r.numbers(numbers[:]); err != nil {
 		return fmt.Errorf("digest: %w", err)
