@@ -43,11 +43,27 @@ func (c *core) heardStatus(o *owner, now time.Time, r *kvstate.QueryResponse, er
 	}
 	o.status, o.talk.statusProblem = r.Status, nil
 	o.talk.fresh = true
+	if r.Status.Identity != o.agent.identity {
+		c.mistrust(o)
+		return
+	}
 	if o.talk.confirm != nil && o.talk.restoring == 0 {
 		o.receipt, o.talk.confirm = o.talk.confirm, nil
 	}
 	c.listen(o, r.Status.EventEndpoint)
 	c.compareCursors(o, r.Status.OutboundCursor)
+}
+
+// mistrust takes that somebody else answers where o's agent should: its cursor says
+// nothing about o, its events are not heard, and those that came since the last
+// status may have been its already. Resolve says that the status is another's.
+func (c *core) mistrust(o *owner) {
+	if o.talk.endpoint == "" {
+		return
+	}
+	c.listen(o, "")
+	o.tail.clear()
+	o.talk.newest, o.talk.lost, o.talk.doubt = 0, false, true
 }
 
 // compareCursors finds out whether events got lost at the end of the stream, where

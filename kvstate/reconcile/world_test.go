@@ -225,8 +225,12 @@ func (w *world) reply(q *call, well bool) kvstate.QueryResponse {
 		generation, barrier = a.AttachmentGeneration, a.ReadyAtOutboundCursor
 	}
 	if q.question == askStatus {
+		identity := q.request.Kind.Expected
+		if !well && w.rand.IntN(10) == 0 {
+			identity.PublisherID++
+		}
 		return kvstate.QueryResponse{Status: &kvstate.AgentStatus{
-			Identity: q.request.Kind.Expected, CacheOwnerReady: well || w.rand.IntN(10) > 0, OutboundCursor: cursor,
+			Identity: identity, CacheOwnerReady: well || w.rand.IntN(10) > 0, OutboundCursor: cursor,
 			EventEndpoint: []string{"", "tcp://a:1", "tcp://a:1", "tcp://a:2"}[w.rand.IntN(4)],
 			Attachment:    &kvstate.AttachmentStatus{Generation: generation, Worker: worker, Ready: true, ReadyAtOutboundCursor: barrier},
 		}}
