@@ -23,6 +23,7 @@ type setup struct {
 	max    int           // sessions; 0: 10,000
 	parts  int           // partitions, which share the sessions: see partOf; 0: one
 	digest time.Duration // between digests; 0: the default
+	sync   time.Duration // the sync timeout; 0: the default
 	narrow bool          // every bucket counts as large
 	ablate string        // the rule that is not obeyed; see replication.Ablate and affinityRules
 }
@@ -148,7 +149,7 @@ func (c *cluster) start(r *replica) {
 	if err != nil {
 		c.tb.Fatal(err)
 	}
-	cfg := replication.Config{Sessions: sessions, SenderID: r.sender, WriterID: r.writer, WallNow: wall, DigestEvery: c.digest, PublishV1: c.starts%2 == 0}
+	cfg := replication.Config{Sessions: sessions, SenderID: r.sender, WriterID: r.writer, WallNow: wall, DigestEvery: c.digest, SyncTimeout: c.sync, PublishV1: c.starts%2 == 0}
 	if !inAffinity {
 		cfg.Ablate(c.ablate)
 	}

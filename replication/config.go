@@ -28,8 +28,9 @@ type Config struct {
 	MaxReplicaTTL time.Duration
 	// DigestEvery is the mean time between digests. Zero means 5 s.
 	DigestEvery time.Duration
-	// SyncTimeout is when the replica is ready although peers still differ. Zero
-	// means 3 s.
+	// SyncTimeout is after how long the replica is ready although peers still
+	// differ: from the start or, while they are being repaired, since something that
+	// was lacking came. It may so become syncTimeouts times as long. Zero means 3 s.
 	SyncTimeout time.Duration
 	// MaxQueue bounds what waits to be sent or to be refreshed. Zero means 131072.
 	MaxQueue int

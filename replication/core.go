@@ -26,7 +26,8 @@ type Core struct {
 	sink *sink
 	rng  *rand.Rand
 
-	started    time.Time
+	started    time.Time // when the joining began
+	progress   time.Time // when it did, or something lacking came
 	ready      bool
 	timedOut   bool
 	echoes     string    // the endpoint from which our own messages come back
@@ -69,7 +70,7 @@ func New(now time.Time, cfg Config) (*Core, error) {
 		return nil, err
 	}
 	c := &Core{
-		cfg: cfg, sink: newSink(cfg.MaxQueue), rng: rand.New(rand.NewPCG(cfg.SenderID, 1)), started: now,
+		cfg: cfg, sink: newSink(cfg.MaxQueue), rng: rand.New(rand.NewPCG(cfg.SenderID, 1)), started: now, progress: now,
 		peers: peers{byID: make(map[uint64]*peer)}, held: make(map[slotKey]held), refused: make(map[uint64]time.Time), resent: make(map[uint64]time.Time),
 	}
 	c.nextHello, c.helloSince, c.nextDigest = now, now, now.Add(c.jitter())
@@ -107,6 +108,21 @@ func (c *Core) Local(p fleet.Partition, ev affinity.Event) {
 
 // Wake is sent to when Flush has something to send at once.
 func (c *Core) Wake() <-chan struct{} { return c.sink.wake }
+
+// digestSoon has the digests told now, or as soon as they may be again.
+func (c *Core) digestSoon(now time.Time) {
+	soon := later(now, c.digestSent.Add(helloEvery))
+	if soon.Before(c.nextDigest) {
+		c.nextDigest = soon
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
 
 // Connected tells that a peer was reached, anew or for the first time: it may
 // have missed anything.
@@ -169,9 +185,7 @@ func (c *Core) receiveSync(now time.Time, raw Message) Disposition {
 		if p != nil {
 			p.askSoon()
 		}
-		if now.Sub(c.digestSent) >= helloEvery {
-			c.nextDigest = now
-		}
+		c.digestSoon(now)
 	case DigestOf:
 		c.digestCame = now
 		if !c.cfg.ablate.noDigests {

@@ -79,7 +79,8 @@ func (c *Core) joinState() Join {
 
 // Rejoin begins to join anew: this process may have missed anything.
 func (c *Core) Rejoin(now time.Time) {
-	c.ready, c.timedOut, c.started, c.nextHello, c.helloSince, c.nextDigest = false, false, now, now, now, now
+	c.ready, c.timedOut, c.started, c.progress = false, false, now, now
+	c.nextHello, c.helloSince, c.nextDigest = now, now, now
 	for _, p := range c.peers.byID {
 		p.answered = false
 		for _, w := range p.wants {
@@ -88,11 +89,14 @@ func (c *Core) Rejoin(now time.Time) {
 	}
 }
 
+// syncTimeouts bounds a joining that comes forward, however slowly.
+const syncTimeouts = 10
+
 // join repeats hello until every peer that answers has been repaired, and after
 // a peer was reached anew until a digest answers, or for the sync timeout.
 func (c *Core) join(now time.Time) {
 	if !c.ready {
-		c.timedOut = now.Sub(c.started) >= c.cfg.SyncTimeout
+		c.timedOut = now.Sub(c.progress) >= c.cfg.SyncTimeout || now.Sub(c.started) >= syncTimeouts*c.cfg.SyncTimeout
 		c.ready = c.timedOut || c.repaired(now)
 	}
 	if !c.nextHello.IsZero() && !now.Before(c.nextHello) {
@@ -139,11 +143,14 @@ func (s *bucketSet) add(b byte) { s[b/64] |= 1 << (b % 64) }
 type laggards struct {
 	last  bucketSet // that differed at the last digest
 	still int       // of those, and of the last but one; before the second digest: all that differed
+	least int       // that still ever was
 	again bool      // whether there was a digest before
 }
 
-// next takes the buckets that differ at the next digest.
-func (l *laggards) next(differ bucketSet) {
+// next takes the buckets that differ at the next digest, and reports whether the
+// repair comes forward: it begins, or fewer buckets are left than ever. What is on
+// its way makes more of them and fewer; that does not go on for long.
+func (l *laggards) next(differ bucketSet) (forward bool) {
 	l.still = 0
 	for i := range differ {
 		both := differ[i]
@@ -152,7 +159,11 @@ func (l *laggards) next(differ bucketSet) {
 		}
 		l.still += bits.OnesCount64(both)
 	}
+	if forward = !l.again && l.still > 0 || l.still < l.least; forward {
+		l.least = l.still
+	}
 	l.last, l.again = differ, true
+	return forward
 }
 
 // hasMore reports whether the peer has bindings that are not here and not on

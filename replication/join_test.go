@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mooring/affinity"
+	"mooring/internal/fleet"
 	"mooring/replication"
 )
 
@@ -44,6 +46,31 @@ func TestJoinIsNotKeptByWhatIsOnItsWay(t *testing.T) {
 			}
 		}
 		t.Error("not ready after 8 s")
+	})
+}
+
+// Repair is bounded to 20,000 records a second. A joiner that lacks more than fit
+// into its sync timeout waits for them all the same.
+func TestJoinWaitsForAllThatComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const sessions = 30_000
+		c := newCluster(t, setup{seed: 1, n: 2, ttl: 30 * time.Minute, max: sessions, sync: time.Second})
+		for i := range sessions {
+			c.replicas[0].table().Apply(affinity.Event{
+				Session: fmt.Sprint("s", i), Target: fleet.OnRank(1, 0), Sequence: uint64(1 + i), WriterID: 3, Life: 20 * time.Minute,
+			})
+		}
+		c.run(time.Second)
+		c.start(c.replicas[1])
+		for took := time.Duration(0); !c.isReady(1); took += 100 * time.Millisecond {
+			if c.run(100 * time.Millisecond); took > 5*time.Second {
+				t.Fatal("not ready after 5 s")
+			}
+		}
+		_, timedOut := c.replicas[1].core.Ready()
+		if n := len(c.replicas[1].records()); n != sessions || timedOut {
+			t.Errorf("ready with %d of %d bindings, timed out %v", n, sessions, timedOut)
+		}
 	})
 }
 

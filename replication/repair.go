@@ -75,7 +75,9 @@ func (c *Core) compare(now time.Time, p *peer, m *SyncMessage) {
 			theyHave.add(byte(i))
 		}
 	}
-	w.lacking.next(theyHave)
+	if w.lacking.next(theyHave) {
+		c.progress = now
+	}
 	p.settle(now)
 	wait := wantAgain
 	if w.mine == mineShort && w.theirs == theirShort && c.ready {
