@@ -57,8 +57,8 @@ type Config struct {
 	// ReplayTimeout bounds one replay; what it brought is kept, and the next
 	// goes on from there. Default 30 s.
 	ReplayTimeout time.Duration
-	// AnswerTimeout is how long the first message of a replay may take. Default
-	// 5 s. Later ones may take half of it.
+	// AnswerTimeout is how long the first batch of a replay may take. Default
+	// 5 s. Each later one may take half of it.
 	AnswerTimeout time.Duration
 	// Changed is told that Attachment, Status (but for its cursor) or Details
 	// (but for its counts) became another. It must not block. Nil: nobody.

@@ -129,13 +129,26 @@ func (f *Feed) replayOverZMQ(ctx context.Context, start uint64, emit func(seq ui
 	if err := d.Send(nil, binary.BigEndian.AppendUint64(nil, start)); err != nil {
 		return err
 	}
-	silence := time.AfterFunc(f.cfg.AnswerTimeout, d.Close)
+	return f.drain(start, d.Receive, d.Close, emit)
+}
+
+// drain hands what a replay from start on brings to emit, up to its end. It
+// calls stop, which makes receive fail, if nothing comes for AnswerTimeout, and
+// later for half of it. What is out of order, or was not asked for, is nothing:
+// an engine must not hold a place in the line by repeating itself.
+func (f *Feed) drain(start uint64, receive func() ([][]byte, error), stop func(), emit func(seq uint64, payload []byte) error) error {
+	left := f.cfg.AnswerTimeout // of the silence that is allowed
+	silence := time.AfterFunc(left, stop)
 	defer silence.Stop()
-	for misshapen := 0; ; silence.Reset(f.cfg.AnswerTimeout / 2) {
-		frames, err := d.Receive()
+	for misshapen := 0; ; {
+		asked := time.Now()
+		silence.Reset(left)
+		frames, err := receive()
 		if err != nil {
 			return err
 		}
+		silence.Stop() // what follows may wait for Run, not for the engine
+		left -= time.Since(asked)
 		seq, payload, ok := readReply(frames)
 		switch {
 		case !ok:
@@ -143,13 +156,14 @@ func (f *Feed) replayOverZMQ(ctx context.Context, start uint64, emit func(seq ui
 			if misshapen++; misshapen > maxMisshapen {
 				return errMisshapen
 			}
+			continue
 		case seq == endOfReplay:
 			return nil
-		default:
-			silence.Stop() // what follows waits for Run, not for the engine
-			if err := emit(seq, payload); err != nil {
-				return err
-			}
+		case seq >= start:
+			start, left = seq+1, f.cfg.AnswerTimeout/2
+		}
+		if err := emit(seq, payload); err != nil {
+			return err
 		}
 	}
 }
