@@ -62,7 +62,6 @@ const (
 	maxHeld     = 4096
 	maxHeldName = 1024 // bytes of model and group together
 	heldLife    = time.Minute
-	heldEvery   = 50 * time.Millisecond // how often it is looked at
 )
 
 type held struct {

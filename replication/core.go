@@ -32,6 +32,7 @@ type Core struct {
 	timedOut   bool
 	echoes     string    // the endpoint from which our own messages come back
 	nextHello  time.Time // zero: none
+	helloSent  time.Time
 	helloSince time.Time // when the hellos began that are repeated now
 	digestCame time.Time // the latest
 	nextDigest time.Time
@@ -39,12 +40,13 @@ type Core struct {
 	nextInUse  time.Time
 	inUse      int // the part of the tables whose turn is next
 	nextForget time.Time
-	nextHeld   time.Time
+	nextLook   time.Time // at the tables that there are
 	records    allowance // to be sent as repair
 	subs       allowance // buckets whose sub-buckets are told
 	sequence   uint64
 
 	peers     peers
+	tables    map[*affinity.Table]bool // those at the last look
 	held      map[slotKey]held
 	refused   map[uint64]time.Time // sums refused for their clock
 	resent    map[uint64]time.Time // sums sent as repair
@@ -58,7 +60,10 @@ type Core struct {
 	dropped prometheus.Counter
 }
 
-const helloEvery = 500 * time.Millisecond
+const (
+	helloEvery = 500 * time.Millisecond // digests of all that is here, at most, too
+	lookEvery  = 50 * time.Millisecond
+)
 
 // silence is after how long a sender that was not heard of is not there: who is
 // there tells it each second.
@@ -114,6 +119,15 @@ func (c *Core) digestSoon(now time.Time) {
 	soon := later(now, c.digestSent.Add(helloEvery))
 	if soon.Before(c.nextDigest) {
 		c.nextDigest = soon
+	}
+}
+
+// helloSoon has hello said now, or as soon as it may be again, and until a digest
+// answers.
+func (c *Core) helloSoon(now time.Time) {
+	soon := later(now, c.helloSent.Add(helloEvery))
+	if c.helloSince = now; c.nextHello.IsZero() || soon.Before(c.nextHello) {
+		c.nextHello = soon
 	}
 }
 
@@ -218,8 +232,9 @@ func (c *Core) Tick(now time.Time) {
 		c.nextForget = now.Add(time.Second)
 		c.forget(now)
 	}
-	if !now.Before(c.nextHeld) {
-		c.nextHeld = now.Add(heldEvery)
+	if !now.Before(c.nextLook) {
+		c.nextLook = now.Add(lookEvery)
+		c.noticeTables(now)
 		c.releaseHeld(now)
 	}
 	c.join(now)

@@ -100,11 +100,28 @@ func (c *Core) join(now time.Time) {
 		c.ready = c.timedOut || c.repaired(now)
 	}
 	if !c.nextHello.IsZero() && !now.Before(c.nextHello) {
-		c.nextHello = now.Add(helloEvery)
+		c.helloSent, c.nextHello = now, now.Add(helloEvery)
 		if c.ready && (c.digestCame.After(c.helloSince) || now.Sub(c.helloSince) >= c.cfg.SyncTimeout) {
 			c.nextHello = time.Time{}
 		}
 		c.sendSync(&SyncMessage{Type: Hello})
+	}
+}
+
+// noticeTables says hello if there are tables that were not there before: peers
+// have told what they have of their partitions, and it was not heeded.
+func (c *Core) noticeTables(now time.Time) {
+	tables := c.cfg.Sessions.Tables()
+	grown := slices.ContainsFunc(tables, func(t *affinity.Table) bool { return !c.tables[t] })
+	if !grown && len(tables) == len(c.tables) {
+		return
+	}
+	c.tables = make(map[*affinity.Table]bool, len(tables))
+	for _, t := range tables {
+		c.tables[t] = true
+	}
+	if grown {
+		c.helloSoon(now)
 	}
 }
 

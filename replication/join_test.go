@@ -116,6 +116,31 @@ func TestHelloIsAskedAgain(t *testing.T) {
 	})
 }
 
+// A partition that appears when the joining is over was in no comparison: its
+// sessions must not be without a binding until the next one.
+func TestLatePartitionIsRepairedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, setup{seed: 1, n: 2, ttl: 30 * time.Minute})
+		c.opened(t, c.replicas[0], "s", 100)
+		c.run(time.Second)
+		late := c.replicas[1]
+		late.workers = 0
+		c.start(late)
+		for i := range 10 { // at whatever moment between two comparisons
+			c.run(4*time.Second + time.Duration(i)*430*time.Millisecond)
+			if !c.isReady(1) || len(late.records()) > 0 {
+				t.Fatal("the one that knows no partition is not ready, or has bindings")
+			}
+			late.see(3)
+			if c.run(700 * time.Millisecond); len(late.records()) != 100 {
+				t.Fatalf("%d bindings 0.7 s after the partition appeared, want 100", len(late.records()))
+			}
+			late.workers = 0
+			c.start(late)
+		}
+	})
+}
+
 func (c *cluster) isReady(i int) bool {
 	ready, _ := c.replicas[i].core.Ready()
 	return ready
