@@ -36,8 +36,8 @@ type numbered struct {
 // to do, in memory that lasts until the next call. Not for concurrent use.
 //
 // Two streams come in. Live batches of one connection only go up; one that goes
-// back, or that starts below what was due when the connection was made, is of
-// another engine process. Replayed ones may overlap with them either way; they
+// back, or is not above the last one of the connection before, is of another
+// engine process. Replayed ones may overlap with them either way; they
 // are believed as long as the live ones do not show that they are of another
 // engine (foreign.go).
 type sequencer struct {
@@ -48,7 +48,7 @@ type sequencer struct {
 	applied bool   // at least one was, since the engine started
 	sum     uint64 // of the payload applied last
 
-	floor   uint64 // next, when this connection was made
+	floor   uint64 // what may come first on this connection: after the last live number before it
 	live    uint64 // the last live number of this connection
 	hasLive bool
 	unseen  bool // some were dropped after it, and after the last replay was asked for
@@ -84,7 +84,10 @@ func (s *sequencer) doubtful() bool { return s.unproven || s.repairing || s.behi
 // now on.
 func (s *sequencer) connected() []action {
 	s.begin()
-	s.floor, s.hasLive = s.next, false
+	if s.hasLive { // and not next: a replay may have brought what now comes live
+		s.floor = min(s.next, s.live+1)
+	}
+	s.hasLive = false
 	s.stopRepair()
 	s.unproven = true
 	if s.canReplay {

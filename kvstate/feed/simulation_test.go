@@ -25,12 +25,13 @@ type world struct {
 	foreign []string // what its replay socket has instead, if not nil: another engine's
 	mixed   bool     // what is applied may be of two engines
 
-	applied []string // by the sequencer, since it noticed the last restart
-	of      string   // the process that the first of them is of
-	holed   bool
-	asked   uint64 // the replay that runs
-	from    uint64
-	asking  bool
+	applied  []string // by the sequencer, since it noticed the last restart
+	of       string   // the process that the first of them is of
+	holed    bool
+	restarts int
+	asked    uint64 // the replay that runs
+	from     uint64
+	asking   bool
 }
 
 func payloadOf(process, n int) string { return fmt.Sprintf("%d:%d", process, n) }
@@ -47,6 +48,7 @@ func (w *world) do(actions []action) {
 			w.holed = true
 		case restart:
 			w.applied, w.holed = nil, false
+			w.restarts++
 		case replay:
 			if a.seq > uint64(len(w.applied))+1000 {
 				w.t.Fatalf("replay from %d", a.seq)
@@ -149,6 +151,8 @@ func (w *world) step() {
 			w.log = append(w.log, payloadOf(w.process, len(w.log)))
 		}
 		w.do(w.seq.connected())
+	case 13:
+		w.reconnectLate()
 	case 2:
 		w.kept = max(w.kept, len(w.log)-5)
 	case 3, 4, 5, 6, 7, 8, 9, 10, 11, 12:
@@ -160,6 +164,42 @@ func (w *world) step() {
 	}
 }
 
+// reconnectLate is a connection that is noticed late: a replay brings batches
+// that come live on it, too.
+func (w *world) reconnectLate() {
+	first := len(w.log)
+	for range 1 + w.r.IntN(4) {
+		w.log = append(w.log, payloadOf(w.process, len(w.log)))
+	}
+	if w.asking {
+		w.replayAll()
+	}
+	restarts := w.restarts
+	w.do(w.seq.lost())
+	w.do(w.seq.connected())
+	w.heard = 0
+	for n := first; n < len(w.log); n++ {
+		w.heard = n + 1
+		w.receive(n)
+	}
+	if w.restarts != restarts && w.foreign == nil {
+		w.t.Fatalf("restart by live batches from %d on, applied %q", first, w.applied)
+	}
+}
+
+// replayAll is a good answer to the last replay asked for.
+func (w *world) replayAll() {
+	w.asking = false
+	attempt := w.asked
+	log, kept := w.history()
+	for n := max(int(w.from), kept); n < len(log) && w.asked == attempt; n++ {
+		w.do(w.seq.replayed(attempt, uint64(n), []byte(log[n])))
+	}
+	if w.asked == attempt {
+		w.do(w.seq.replayEnded(attempt, true))
+	}
+}
+
 // settle lets the last replays be answered well, with one more batch in
 // between, by which a gap at the end shows.
 func (w *world) settle() {
@@ -167,15 +207,7 @@ func (w *world) settle() {
 		if !w.asking {
 			break
 		}
-		w.asking = false
-		attempt := w.asked
-		log, kept := w.history()
-		for n := max(int(w.from), kept); n < len(log) && w.asked == attempt; n++ {
-			w.do(w.seq.replayed(attempt, uint64(n), []byte(log[n])))
-		}
-		if w.asked == attempt {
-			w.do(w.seq.replayEnded(attempt, true))
-		}
+		w.replayAll()
 	}
 	if w.asking || w.seq.repairing {
 		w.t.Fatal("replays never end")
