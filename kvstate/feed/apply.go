@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -81,7 +82,7 @@ func (f *Feed) normalize(e *event, domain kvstate.Domain) (c change, why Reason,
 	c, why, ok = f.normal[domain].normalize(e, domain, size)
 	c.cut.Size = size
 	if !ok && why == WrongBlockSize {
-		f.missized(e)
+		f.refuseSize(e)
 	}
 	return c, why, ok
 }
@@ -106,7 +107,7 @@ func (f *Feed) store(e *event, c *change, owner index.Owner) (ok bool) {
 	out := f.cfg.Index.Store(owner, c.tier, c.parent, c.hasParent, c.blocks)
 	if out.Missized == len(c.blocks) {
 		f.counts[WrongBlockSize]++
-		f.missized(e)
+		f.refuseSize(e)
 		return false
 	}
 	f.agent.BlockSizeError = ""
@@ -117,8 +118,9 @@ func (f *Feed) store(e *event, c *change, owner index.Owner) (ok bool) {
 	return true
 }
 
-// missized says that the block size of a store is not the partition's.
-func (f *Feed) missized(e *event) {
+// refuseSize says that the block size of a store is not the partition's.
+func (f *Feed) refuseSize(e *event) {
+	f.missized = e.blockSize
 	if f.agent.BlockSizeError != "" {
 		return
 	}
@@ -128,6 +130,20 @@ func (f *Feed) missized(e *event) {
 	}
 	f.agent.BlockSizeError = fmt.Sprintf("engine has blocks of %d tokens, %s", e.blockSize, has)
 	f.warn("kv block size", "error", f.agent.BlockSizeError)
+}
+
+// fillIn gets what was refused, and is of the partition's size by now: later blocks
+// follow it.
+func (f *Feed) fillIn(ctx context.Context) {
+	if f.missized == 0 || f.agent.BlockSizeError != "" || f.missized != uint64(f.cfg.Index.BlockSize()) {
+		return
+	}
+	f.missized = 0
+	if f.seq.canReplay {
+		f.startOver(ctx)
+	} else {
+		f.markLost()
+	}
 }
 
 // clearRate notices an engine that clears its cache all the time.

@@ -11,7 +11,7 @@ import (
 // says publishes a batch, and returns what an operator sees of the engine then.
 func (e *engine) says(batch string) string {
 	e.publish(pack(e.rig.t, batch), false)
-	synctest.Wait()
+	e.sleep()
 	return e.state()
 }
 
@@ -73,6 +73,35 @@ func TestRollingChangeOfTheBlockSize(t *testing.T) {
 			t.Errorf("%s", got)
 		}
 	})
+}
+
+// What was refused before its size was learnt is there afterwards if it can be
+// replayed, and else the feed is holed: later blocks follow it.
+func TestRefusedBlocksAreFilledIn(t *testing.T) {
+	for _, replay := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			defer r.stop()
+			old, young := r.engine("W1", 1, 0, false, 0), r.engine("W2", 2, 0, replay, 0)
+			old.connect()
+			old.says(ofTwo)
+			young.connect()
+			young.sleep()
+			young.says(ofFour)
+			old.leaves()
+			young.says(`[0, [["BlockStored", [3], 2, [9,10,11,12], 4]]]`)
+			found := r.match([]uint32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, blockhash.Seed("", ""))
+			switch d := young.feed.Details(); {
+			case replay && (found != "2:0: device 3\n" || d.Holed || d.Restarts != 1):
+				t.Errorf("found: %sholed %t, %d restarts", found, d.Holed, d.Restarts)
+			case !replay && (found != "nobody\n" || !d.Holed):
+				t.Errorf("without a replay: found: %sholed %t", found, d.Holed)
+			}
+			if young.says(`[0, [["BlockStored", [3], 2, [9,10,11,12], 4], ["BlockStored", [9], null, [1,2], 2]]]`); young.feed.Details().Restarts > 1 {
+				t.Error("it starts over for blocks of a size that is still refused")
+			}
+		})
+	}
 }
 
 // A configured size is not for engines to change, and goes with who configured it.

@@ -30,6 +30,11 @@
 // blocks are cleared, the attachment gets the next generation, and counting
 // starts over. Blocks of the cache-owner domain stay.
 //
+// Topics. What comes under a topic that names another worker's address is not the
+// worker's (see topic.go for which do): it is dropped, what the feed stored before is
+// forgotten, and the next batch under a topic that does not is taken for one of an
+// engine that restarted.
+//
 // Namespaces. Blocks of an adapter, and of a cache salt, are hashed with it. An
 // engine names the salt at the first block of a sequence only: its children
 // inherit it. vLLM sends it as a bare string among the extra keys, without a
@@ -38,16 +43,15 @@
 //
 // Speculation. An engine that sends pairs of tokens hashes its blocks with the token
 // after each (Eagle). So does the feed then, and it tells the index, so that prompts
-// are looked up in that way too.
+// are looked up in that way too, as long as it has such blocks.
 //
 // An engine is one that binds its publisher; one that is told to connect to a
 // subscriber cannot be followed.
 //
-// Ordering and blocking: Run alone touches the index, from one goroutine; all
-// other methods may be called concurrently with it and do not block. An engine
-// is never slowed down: what cannot be kept is dropped and makes a gap; what is
-// dropped at the end of all is asked for, too, or leaves the feed holed until a
-// later batch shows the gap. An idle
-// engine is silent, so silence is no failure; a vanished host is noticed by TCP
-// keep-alive.
+// Ordering and blocking: Run alone changes blocks in the index, from one goroutine;
+// all other methods but Forget may be called concurrently with it and do not block.
+// An engine is never slowed down: what cannot be kept is dropped and makes a gap; what
+// is dropped at the end of all is asked for, too, or leaves the feed holed until a
+// later batch shows the gap. An idle engine is silent, so silence is no failure; a
+// vanished host is noticed by TCP keep-alive.
 package feed

@@ -34,6 +34,7 @@ type Feed struct {
 	dirty      [2]bool // the index may hold something of the domain
 	owned      bool    // the engine speaks of the cache-owner domain
 	claimed    bool    // the partition has the configured block size
+	missized   uint64  // the size of the blocks refused last, until the domain is cleared; 0: none
 	clears     clearRate
 	counts     [reasons]uint64 // what was not applied
 	connection uint64
@@ -138,6 +139,7 @@ func (f *Feed) follow(ctx context.Context, messages <-chan zmqsock.Message) {
 		case r := <-f.replies:
 			f.reply(ctx, r)
 		}
+		f.fillIn(ctx)
 		f.publish()
 	}
 }
@@ -258,6 +260,15 @@ func (f *Feed) restarted() {
 	f.attach()
 }
 
+// startOver takes the engine for another one, of which nothing is known but what a
+// replay has.
+func (f *Feed) startOver(ctx context.Context) {
+	f.seq.begin()
+	f.seq.restart()
+	f.do(ctx, f.seq.actions)
+	f.do(ctx, f.seq.connected())
+}
+
 // attach begins a new generation, from an empty worker domain.
 func (f *Feed) attach() {
 	f.clear(kvstate.WorkerDomain)
@@ -273,4 +284,7 @@ func (f *Feed) clear(d kvstate.Domain) {
 		f.cfg.Index.Clear(f.owners[d])
 	}
 	f.dirty[d], f.lost[d] = false, false
+	if d == kvstate.WorkerDomain {
+		f.missized = 0
+	}
 }

@@ -125,10 +125,7 @@ func (f *Feed) believes(ctx context.Context, topic []byte) bool {
 	}
 	if f.agent.PublisherError != "" { // from here on it is another engine
 		f.agent.PublisherError = ""
-		f.seq.begin()
-		f.seq.restart()
-		f.do(ctx, f.seq.actions)
-		f.do(ctx, f.seq.connected())
+		f.startOver(ctx)
 	}
 	return true
 }

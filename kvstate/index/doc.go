@@ -33,6 +33,9 @@
 //     is refused. Everything lost is counted. MaxBlocks should be more than what
 //     the partition's caches hold together: below that, owners lose their data in
 //     turn.
+//   - All blocks have one size in tokens. While there are none, a store of another
+//     size may change it, unless it is configured. Which windows the hashes cover is
+//     known by owner, and of those that have blocks now.
 //
 // # Concurrency
 //
