@@ -73,6 +73,7 @@ func TestRulesSaveTraffic(t *testing.T) {
 		{"resend always", setup{seed: 1, n: 5, ttl: 30 * time.Minute}, 20, recordsForFourJoiners},
 		{"resend the dying", setup{seed: 1, n: 2, ttl: 30 * time.Second, digest: 100 * time.Millisecond}, 0, recordsAboutToExpire},
 		{"full asks for all", setup{seed: 1, n: 2, ttl: 30 * time.Minute, max: 20}, 2 * 10, bucketsWantedByTheFull},
+		{"full asks for all", setup{seed: 1, n: 2, ttl: 30 * time.Minute}, 2500, floorsForTheSmall},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			counted := make(map[string]int)
@@ -202,4 +203,21 @@ func bucketsWantedByTheFull(_ *testing.T, c *cluster) (buckets int) {
 	}
 	c.run(time.Minute)
 	return buckets
+}
+
+// floorsForTheSmall: a replica that has room for 100 floors beside one that has
+// 2,000, in a minute.
+func floorsForTheSmall(_ *testing.T, c *cluster) (floors int) {
+	for i := range 2000 {
+		c.replicas[0].table().Unpin(fmt.Sprint("s", i))
+	}
+	c.max = 100
+	c.start(c.replicas[1])
+	c.run(20 * time.Second)
+	sent := c.syncsOf(replication.Floor)
+	c.run(time.Minute)
+	for _, n := range sent {
+		floors += n
+	}
+	return floors
 }

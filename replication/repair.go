@@ -17,8 +17,13 @@ const (
 	refusedFor    = time.Minute
 	wantAgain     = 500 * time.Millisecond  // if something changed since the last want
 	wantUnchanged = 6100 * time.Millisecond // if nothing did: at most 10 a minute
-	narrowFor     = 5 * time.Second         // how long sub-buckets are waited for
-	digestLost    = time.Minute             // a peer that tells no digest of a partition for so long has it no more
+	// floorsFullAsks is how many buckets a table whose floors are full asks for. It
+	// forgets one floor for each that it gets, and what ends at the same moment ends
+	// first at one replica and last at another: two such tables differ in a few
+	// buckets for ever, and in all if one is smaller.
+	floorsFullAsks = 32
+	narrowFor      = 5 * time.Second // how long sub-buckets are waited for
+	digestLost     = time.Minute     // a peer that tells no digest of a partition for so long has it no more
 )
 
 // wanted is the state of repair with one peer for one partition.
@@ -80,7 +85,7 @@ func (c *Core) compare(now time.Time, p *peer, m *SyncMessage) {
 	}
 	p.settle(now)
 	wait := wantAgain
-	if w.mine == mineShort && w.theirs == theirShort && c.ready {
+	if c.ready && (w.mine == mineShort && w.theirs == theirShort || table.AtFloorLimit()) {
 		wait = wantUnchanged // while joining, the peer may not have heard the last one: it is only connecting
 	}
 	if len(differs) == 0 || !w.at.IsZero() && now.Sub(w.at) < wait {
@@ -108,8 +113,12 @@ func (p *peer) settle(now time.Time) {
 func (c *Core) ask(now time.Time, p *peer, w *wanted, table *affinity.Table, differs []part) {
 	first := c.rng.IntN(len(differs)) // what does not fit this time is not always the same
 	differs = slices.Concat(differs[first:], differs[:first])
-	if table.AtReplicaLimit() && !c.cfg.ablate.fullAsksAll {
+	switch {
+	case c.cfg.ablate.fullAsksAll:
+	case table.AtReplicaLimit():
 		differs = differs[:1]
+	case table.AtFloorLimit():
+		differs = differs[:min(len(differs), floorsFullAsks)]
 	}
 	var small []part
 	hello := SyncMessage{Type: Hello, To: p.SenderID, Partition: table.Partition()}
