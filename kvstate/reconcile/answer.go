@@ -33,6 +33,7 @@ func (c *core) answered(now time.Time, id uint64, r kvstate.QueryResponse, err e
 // heardStatus takes the answer to a status question. Without one the owner is not
 // projected, but what the index holds for it stays.
 func (c *core) heardStatus(o *owner, now time.Time, r *kvstate.QueryResponse, err error) {
+	o.talk.asked = time.Time{}
 	if err == nil && r.Status == nil {
 		err = refusalOf(r)
 	}

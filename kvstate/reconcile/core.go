@@ -163,6 +163,7 @@ func (c *core) look(o *owner, now time.Time) {
 	if !o.fed {
 		c.choose(o)
 		c.tidy(o, now)
+		c.age(o, now)
 	}
 	c.judge(o, now)
 	if !o.fed {

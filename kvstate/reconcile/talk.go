@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -22,6 +23,7 @@ type talk struct {
 	about    engine   // whose state the recovery is about
 	start    uint64   // the first event that a range is asked from
 
+	asked       time.Time // when a status was asked for that has not come; zero: none is out
 	statusAt    time.Time // when the next status is due; zero: at once
 	statusPause pause
 	fresh       bool // a status arrived, and the next one is not scheduled yet
@@ -145,12 +147,30 @@ func (c *core) ask(o *owner, now time.Time) {
 			c.wake(o, at)
 		} else {
 			o.talk.status = c.call(o, askStatus, kvstate.QueryRequest{})
+			if o.talk.asked.IsZero() { // else an answer was not waited for; that says nothing of the agent
+				o.talk.asked = now
+			}
 		}
+	}
+	if o.talk.status != 0 && o.status != nil {
+		c.wake(o, c.tooOld(o))
 	}
 	if q := c.wants(o); q != 0 && o.talk.trouble.until.After(now) {
 		c.wake(o, o.talk.trouble.until)
 	} else if q != 0 {
 		c.recover(o, q, &a)
+	}
+}
+
+// tooOld returns when the last status counts no more, if the question that is out
+// is not answered until then. Its own time-out begins when it is its turn, which
+// may take long if other agents are slow.
+func (c *core) tooOld(o *owner) time.Time { return o.talk.asked.Add(c.statusPeriod + statusTimeout) }
+
+// age drops a status that is too old. The question stays out.
+func (c *core) age(o *owner, now time.Time) {
+	if o.status != nil && o.talk.status != 0 && !c.tooOld(o).After(now) {
+		o.status, o.talk.statusProblem = nil, errors.New("status: not answered in time, or it is not its turn yet")
 	}
 }
 
