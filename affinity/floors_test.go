@@ -104,3 +104,33 @@ func TestShortFloorShortensNoUnpin(t *testing.T) {
 		}
 	})
 }
+
+func TestFloorEndsAtItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table, _ := newTestTable(t, Config{})
+		old := fromReplica(fleet.OnRank(1, 0), 5, 9, time.Hour)
+		wantApplied(t, table, unpinned("s", 6, time.Minute), Inserted)
+		time.Sleep(time.Minute - 1)
+		wantApplied(t, table, old, Floored)
+		time.Sleep(time.Nanosecond)
+		// Nothing has swept it. What comes later merges as if it had never been.
+		if n := len(records(table)); n != 0 {
+			t.Errorf("%d records are told after their end", n)
+		}
+		wantApplied(t, table, old, Inserted)
+		wantApplied(t, table, unpinned("s", 3, time.Minute), Inserted)
+	})
+}
+
+// Whatever a peer says, no floor lives longer than one that is made here.
+func TestFloorLivesADayAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table, _ := newTestTable(t, Config{})
+		for _, want := range []Applied{Inserted, Refreshed} {
+			wantApplied(t, table, unpinned("s", 6, 1000*time.Hour), want)
+			if r := records(table); len(r) != 1 || r[0].Life != FloorLife {
+				t.Errorf("holds %+v, want one floor of %v", r, FloorLife)
+			}
+		}
+	})
+}
