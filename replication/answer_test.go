@@ -82,13 +82,13 @@ func TestWhatPeersAskForIsBounded(t *testing.T) {
 	}
 
 	e := BindingEvent{ModelName: benchPart.Model, RoutingGroup: benchPart.Group, WorkerID: 7, Sequence: math.MaxUint64}
-	for i := range 2 * maxHeld {
+	for i := range 2 * maxRefused {
 		e.SessionID = fmt.Sprint("poison-", i)
 		if got := core.Apply(now, benchPart, &e); got != ClockRejected {
 			t.Fatal(got)
 		}
 	}
-	if len(core.refused) != maxHeld {
-		t.Errorf("%d refused records are remembered, want %d", len(core.refused), maxHeld)
+	if len(core.refused) != maxRefused {
+		t.Errorf("%d refused records are remembered, want %d", len(core.refused), maxRefused)
 	}
 }

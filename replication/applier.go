@@ -15,8 +15,8 @@ type Disposition uint8
 // of messages that do not get that far.
 const (
 	OwnSender      Disposition = iota // our own echo
-	OtherPartition                    // not served here
-	Held                              // the partition may come; kept for a while
+	OtherPartition                    // its partition is not here: no room to hold it, or it was held and the partition did not come
+	Held                              // its partition is not here, and may come: kept for a while
 	ClockRejected                     // a sequence too far in the future
 	Invalid                           // breaks the rules of session ids, or has no target
 	NotLive                           // stored, but its target cannot be scheduled here
@@ -57,18 +57,6 @@ func dispositionOf(a affinity.Applied, dormant bool) Disposition {
 	return of[a]
 }
 
-// Limits of what is kept for partitions that may come.
-const (
-	maxHeld     = 4096
-	maxHeldName = 1024 // bytes of model and group together
-	heldLife    = time.Minute
-)
-
-type held struct {
-	event affinity.Event
-	since time.Time
-}
-
 // Apply merges a binding event of the partition; see Disposition for the order
 // of its tests. It belongs to the Core's goroutine.
 func (c *Core) Apply(now time.Time, p fleet.Partition, e *BindingEvent) Disposition {
@@ -93,14 +81,14 @@ func (c *Core) lifeOf(ms *uint64) time.Duration {
 	return time.Duration(*ms) * time.Millisecond
 }
 
+// plainLife is the life of an event that does not say how long it lives.
+func (c *Core) plainLife() time.Duration { return min(c.cfg.Sessions.TTL(), c.cfg.MaxReplicaTTL) }
+
 // apply is Apply from the second test on, for floors too. The clock is looked at
 // before an event is held: of one session's events only the newest is, and a
 // poisoned one would drive out all others.
 func (c *Core) apply(now time.Time, p fleet.Partition, ev affinity.Event, plain bool) Disposition {
 	table, served := c.cfg.Sessions.Table(p)
-	if !served && !c.cfg.Serves(p) {
-		return OtherPartition
-	}
 	if !c.cfg.ablate.noSkewLimit && c.isAhead(now, ev, plain) {
 		return ClockRejected
 	}
@@ -108,7 +96,7 @@ func (c *Core) apply(now time.Time, p fleet.Partition, ev affinity.Event, plain 
 		return c.hold(now, p, ev)
 	}
 	if ev.Life < 0 {
-		ev.Life = min(c.cfg.Sessions.TTL(), c.cfg.MaxReplicaTTL)
+		ev.Life = c.plainLife()
 	}
 	if c.cfg.ablate.livenessGates && ev.Kind != affinity.EventUnpinned && !c.cfg.Sessions.Schedulable(p, ev.Target) {
 		return NotLive
@@ -123,43 +111,8 @@ func (c *Core) isAhead(now time.Time, ev affinity.Event, plain bool) bool {
 	if ev.Sequence <= limit(c.cfg.MaxClockSkew) {
 		return plain && ev.Sequence > limit(c.cfg.MaxClockSkew/2)
 	}
-	if len(c.refused) < maxHeld && !c.cfg.ablate.noRefused {
+	if len(c.refused) < maxRefused && !c.cfg.ablate.noRefused {
 		c.refused[ev.Sum()] = now
 	}
 	return true
-}
-
-func (c *Core) hold(now time.Time, p fleet.Partition, ev affinity.Event) Disposition {
-	key := slotKey{p, ev.Session, ev.Kind == affinity.EventUnpinned}
-	was, known := c.held[key]
-	switch {
-	case ev.Session == "" || len(ev.Session) > affinity.MaxSessionBytes || len(p.Model)+len(p.Group) > maxHeldName:
-		return Invalid // before its turn: it must not be kept
-	case !known && len(c.held) >= maxHeld:
-		return OtherPartition
-	case known && older(ev, was.event):
-		return Stale
-	}
-	c.held[key] = held{ev, now}
-	return Held
-}
-
-// releaseHeld applies what was held for partitions that are there now, with the
-// life that is left of it.
-func (c *Core) releaseHeld(now time.Time) {
-	for key, h := range c.held {
-		age := now.Sub(h.since)
-		table, served := c.cfg.Sessions.Table(key.partition)
-		switch {
-		case served:
-			if h.event.Life < 0 {
-				h.event.Life = min(c.cfg.Sessions.TTL(), c.cfg.MaxReplicaTTL)
-			}
-			h.event.Life -= age
-			c.count(dispositionOf(table.Apply(h.event)))
-			delete(c.held, key)
-		case age >= heldLife:
-			delete(c.held, key)
-		}
-	}
 }

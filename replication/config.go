@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"mooring/affinity"
-	"mooring/internal/fleet"
 )
 
 // Config says how a Core replicates. Sessions, SenderID and WriterID are required.
@@ -34,9 +33,6 @@ type Config struct {
 	SyncTimeout time.Duration
 	// MaxQueue bounds what waits to be sent or to be refreshed. Zero means 131072.
 	MaxQueue int
-	// Serves says whether a partition may come to be served here; events of those
-	// that may are held for a while. Nil: all may.
-	Serves func(fleet.Partition) bool
 	// Links says how far the connections to the peers are: the joining waits for
 	// those that will answer. It must be quick. Nil: it waits for no particular
 	// peer.
@@ -76,9 +72,6 @@ func (c *Config) validate() error {
 	c.DigestEvery = cmp.Or(c.DigestEvery, 5*time.Second)
 	c.SyncTimeout = cmp.Or(c.SyncTimeout, 3*time.Second)
 	c.MaxQueue = cmp.Or(c.MaxQueue, 131072)
-	if c.Serves == nil {
-		c.Serves = func(fleet.Partition) bool { return true }
-	}
 	if c.WallNow == nil {
 		c.WallNow = time.Now
 	}

@@ -47,8 +47,8 @@ type Core struct {
 
 	peers     peers
 	tables    map[*affinity.Table]bool // those at the last look
-	held      map[slotKey]held
-	refused   map[uint64]time.Time // sums refused for their clock
+	held      holding
+	refused   map[uint64]time.Time // sums refused for their clock, at most maxRefused
 	resent    map[uint64]time.Time // sums sent as repair
 	asks      []*asking            // at most maxJobs
 	answers   []*answering         // at most maxJobs
@@ -76,7 +76,7 @@ func New(now time.Time, cfg Config) (*Core, error) {
 	}
 	c := &Core{
 		cfg: cfg, sink: newSink(cfg.MaxQueue), rng: rand.New(rand.NewPCG(cfg.SenderID, 1)), started: now, progress: now,
-		peers: peers{byID: make(map[uint64]*peer)}, held: make(map[slotKey]held), refused: make(map[uint64]time.Time), resent: make(map[uint64]time.Time),
+		peers: peers{byID: make(map[uint64]*peer)}, held: holding{parts: make(map[fleet.Partition]*heldPart)}, refused: make(map[uint64]time.Time), resent: make(map[uint64]time.Time),
 	}
 	c.nextHello, c.helloSince, c.nextDigest = now, now, now.Add(c.jitter())
 	events := prometheus.NewCounterVec(prometheus.CounterOpts{

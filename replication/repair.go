@@ -15,6 +15,7 @@ const (
 	maxHave       = 1 << 16 // records named in one want: half of MaxPayload
 	narrowFrom    = 256     // a bucket of more records is narrowed to sub-buckets first
 	refusedFor    = time.Minute
+	maxRefused    = 4096                    // of those that are remembered
 	wantAgain     = 500 * time.Millisecond  // if something changed since the last want
 	wantUnchanged = 6100 * time.Millisecond // if nothing did: at most 10 a minute
 	// floorsFullAsks is how many buckets a table whose floors are full asks for. It
