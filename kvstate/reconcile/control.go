@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	"mooring/kvstate"
@@ -15,18 +16,28 @@ import (
 
 const (
 	maxStatusBytes   = 64 << 10
+	maxRangeBytes    = 64 << 20
 	maxRecoveryBytes = 512 << 20 // some 800,000 blocks of one event each
-	maxStatusCalls   = 256       // at once
-	maxRecoveries    = 2         // at once, so that they fit into memory
+
+	maxStatusCalls = 256 // at once
+	maxHostStatus  = 16  // at once, to one host
+	maxRecoveries  = 32  // asked for at once, of one kind, and one of a host
+	maxReads       = 2   // answers of one kind read at once, so that they fit into memory
 )
 
 // control asks state agents over HTTP: a query is POSTed as JSON, and the answer
 // comes back as JSON with status 200. It goes to the given URL and nowhere else:
 // redirects are not followed, and proxies of the environment not used.
 type control struct {
-	client http.Client
-	status chan struct{} // one for each status call under way
-	heavy  chan struct{} // one for each recovery under way
+	client               http.Client
+	status, ranges, full lane
+}
+
+// lane is the calls of one kind. Those of one kind do not wait for another.
+type lane struct {
+	turns   *turns
+	most    int64         // bytes of an answer
+	reading chan struct{} // one for each answer being read; nil: they need no turn
 }
 
 func newControl() *control {
@@ -43,41 +54,69 @@ func newControl() *control {
 				MaxResponseHeaderBytes: 16 << 10,
 			},
 		},
-		status: make(chan struct{}, maxStatusCalls),
-		heavy:  make(chan struct{}, maxRecoveries),
+		status: lane{newTurns(maxStatusCalls, maxHostStatus), maxStatusBytes, nil},
+		ranges: lane{newTurns(maxRecoveries, 1), maxRangeBytes, make(chan struct{}, maxReads)},
+		full:   lane{newTurns(maxRecoveries, 1), maxRecoveryBytes, make(chan struct{}, maxReads)},
+	}
+}
+
+func (c *control) lane(q question) *lane {
+	switch q {
+	case askStatus:
+		return &c.status
+	case askRange:
+		return &c.ranges
+	default:
+		return &c.full
 	}
 }
 
 // close gives kept connections back.
 func (c *control) close() { c.client.CloseIdleConnections() }
 
-// ask makes a call, within its timeout, which begins when it is its turn.
+// ask makes a call. Its timeout begins when it is its turn; a recovery has as long
+// again to be read, from when it is the turn of that. An answer that has not begun
+// needs no memory: agents that do not answer hold up none that do.
 func (c *control) ask(ctx context.Context, q *call) (kvstate.QueryResponse, error) {
-	turns, most := c.heavy, int64(maxRecoveryBytes)
-	if q.question == askStatus {
-		turns, most = c.status, maxStatusBytes
-	}
-	select {
-	case turns <- struct{}{}:
-		defer func() { <-turns }()
-	case <-ctx.Done():
-		return kvstate.QueryResponse{}, ctx.Err()
-	}
-	ctx, cancel := context.WithTimeout(ctx, q.timeout)
-	defer cancel()
-	data, err := c.post(ctx, q.target.Transport.Address, &q.request, most)
+	lane, address := c.lane(q.question), q.target.Transport.Address
+	done, err := lane.turns.take(ctx, hostOf(address))
 	if err != nil {
 		return kvstate.QueryResponse{}, err
 	}
-	var answer kvstate.QueryResponse
-	if err := json.Unmarshal(data, &answer); err != nil {
-		// Asking the same again would not help.
-		return kvstate.QueryResponse{}, agentError{"decode the answer: " + err.Error()}
+	defer done()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	clock := time.AfterFunc(q.timeout, func() { cancel(context.DeadlineExceeded) })
+	defer clock.Stop()
+	answer, err := c.post(ctx, address, &q.request)
+	if err != nil {
+		return kvstate.QueryResponse{}, err
 	}
-	return answer, nil
+	defer answer.Body.Close()
+	if lane.reading != nil {
+		clock.Stop()
+		select {
+		case lane.reading <- struct{}{}:
+			defer func() { <-lane.reading }()
+		case <-ctx.Done():
+			return kvstate.QueryResponse{}, context.Cause(ctx)
+		}
+		clock.Reset(q.timeout)
+	}
+	return readAnswer(answer.Body, lane.most)
 }
 
-func (c *control) post(ctx context.Context, url string, request *kvstate.QueryRequest, most int64) ([]byte, error) {
+// hostOf returns the host and port of a URL; what is none is a host of its own.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	return u.Host
+}
+
+// post returns an answer with status 200, whose body the caller closes.
+func (c *control) post(ctx context.Context, url string, request *kvstate.QueryRequest) (*http.Response, error) {
 	body, err := json.Marshal(request)
 	if err != nil {
 		return nil, fmt.Errorf("encode the query: %w", err)
@@ -91,17 +130,26 @@ func (c *control) post(ctx context.Context, url string, request *kvstate.QueryRe
 	if err != nil {
 		return nil, err
 	}
-	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
+		defer answer.Body.Close()
 		text, _ := io.ReadAll(io.LimitReader(answer.Body, 200))
 		return nil, fmt.Errorf("%s: %s", answer.Status, printable(string(text)))
 	}
-	data, err := io.ReadAll(io.LimitReader(answer.Body, most+1))
+	return answer, nil
+}
+
+// readAnswer reads an answer of so many bytes at most. Asking again would not help
+// against an agentError.
+func readAnswer(body io.Reader, most int64) (answer kvstate.QueryResponse, err error) {
+	data, err := io.ReadAll(io.LimitReader(body, most+1))
 	if err != nil {
-		return nil, fmt.Errorf("read the answer: %w", err)
+		return answer, fmt.Errorf("read the answer: %w", err)
 	}
 	if int64(len(data)) > most {
-		return nil, fmt.Errorf("the answer is larger than %d bytes", most)
+		return answer, agentError{fmt.Sprintf("the answer is larger than %d bytes", most)}
 	}
-	return data, nil
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return kvstate.QueryResponse{}, agentError{"decode the answer: " + err.Error()}
+	}
+	return answer, nil
 }

@@ -1,14 +1,12 @@
 package reconcile
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"mooring/kvstate"
@@ -31,21 +29,22 @@ func TestControlTrustsNoAnswer(t *testing.T) {
 		name    string
 		handler http.HandlerFunc
 		want    string // in the error
+		final   bool   // asking again would not help
 	}{
-		{"another status", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "busy\x00", http.StatusServiceUnavailable) }, `503 Service Unavailable: "busy\x00`},
+		{"another status", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "busy\x00", http.StatusServiceUnavailable) }, `503 Service Unavailable: "busy\x00`, false},
 		{"a redirect", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
-		}, "302 Found"},
-		{"no JSON", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "well") }, "decode the answer"},
+		}, "302 Found", false},
+		{"no JSON", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "well") }, "decode the answer", true},
 		{"two answers in one", func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"Error":"a","TooNew":{"newest_available":1}}`)
-		}, "decode the answer"},
+		}, "decode the answer", true},
 		{"no end", func(w http.ResponseWriter, _ *http.Request) {
 			for range maxStatusBytes/10 + 1 {
 				_, _ = io.WriteString(w, "          ")
 			}
-		}, "larger than 65536 bytes"},
-		{"nothing", func(http.ResponseWriter, *http.Request) { <-stop }, "deadline exceeded"},
+		}, "larger than 65536 bytes", true},
+		{"nothing", func(http.ResponseWriter, *http.Request) { <-stop }, "deadline exceeded", false},
 	}
 	for _, tt := range tests {
 		timeout := 10 * time.Second
@@ -53,8 +52,13 @@ func TestControlTrustsNoAnswer(t *testing.T) {
 			timeout = time.Millisecond
 			time.AfterFunc(50*time.Millisecond, func() { close(stop) }) // the server waits for its handler
 		}
-		if _, err := answering(t, timeout, askStatus, tt.handler); err == nil || !strings.Contains(err.Error(), tt.want) {
+		_, err := answering(t, timeout, askStatus, tt.handler)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
+		var final agentError
+		if errors.As(err, &final) != tt.final {
+			t.Errorf("%s: %v, want one that asking again helps against: %v", tt.name, err, !tt.final)
 		}
 	}
 }
@@ -73,18 +77,4 @@ func TestControlAsksAsTheContractSays(t *testing.T) {
 	if !strings.HasPrefix(got, want) {
 		t.Errorf("asked %s", got)
 	}
-}
-
-func TestCallsWaitForTheirTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newControl()
-		for range maxRecoveries {
-			c.heavy <- struct{}{}
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		if _, err := c.ask(ctx, &call{question: askFull, timeout: time.Second}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v", err)
-		}
-	})
 }
