@@ -16,22 +16,34 @@
 // under its id is refused, the first stays until the file leaves. While the
 // directory cannot be read, or a topic's directory has left, every owner of it is
 // watch_uncertain; it is tried for ever. What is there when it is back replaces what
-// was there before, also under the same id.
+// was there before, also under the same id. A file may be a link. A topic has 32,768
+// records at most, and 65,536 files are remembered; further ones wait for room.
+//
+// The two come to the core in different ways, and have no interface in common. The
+// directory says updates, as would any further source of records: all there is,
+// then changes, or that it is uncertain now. Status and receipt, which Resolve needs
+// besides, the owner's agent is asked for. A feed says all of this at once, as one
+// testimony that replaces the one before: it is never uncertain, nobody has to be
+// asked, and a record never meets the status of another moment. It also starts and
+// ends in step with who writes the index, of which records know nothing.
 //
 // # Agents
 //
 // The agent of a record whose control target is {"http": URL} is asked by POST of a
 // query as JSON: for its status every 2 s (5 s time-out, 64 KiB, 16 at once to one
 // host and 256 altogether), for its state if what is held is not that of its
-// attachment (512 MiB), and for events that are missing (64 MiB, else for its
-// state). Of each of these a host is asked one at once and 32 altogether, and two
-// are read; an answer has 30 s to begin, and 30 s to end when it is its turn. A
-// failed attempt is repeated after 100 ms, doubling to 5 s. A status that has not
-// come 7 s after it was due counts as failed. Live events come
-// from the ZeroMQ PUB socket that its status names in event_endpoint: three frames,
-// the topic kv-state-events-v2, an 8-byte big-endian batch number, and a
-// MessagePack array of events. Without one, each status fetches what has happened.
-// Targets of other kinds cannot be asked: such owners are endpoint_unreachable.
+// attachment (512 MiB, 2 Mi events with 8 Mi hashes), and for events that are
+// missing (64 MiB, else for its state). Of each of the latter two a host is asked
+// one at once and 32 altogether, and two are read at once; an answer has 30 s to
+// begin, and 30 s to end from when it is its turn. A failed attempt is repeated
+// after 100 ms, doubling to 5 s. A status that has not come 7 s after it was due
+// counts as failed, whoever is asked meanwhile.
+//
+// Its live events come from the ZeroMQ PUB socket that its status names in
+// event_endpoint: three frames, the topic kv-state-events-v2, an 8-byte big-endian
+// batch number, and a MessagePack array of events. Without one, each status fetches
+// what has happened. Targets of other kinds cannot be asked: such owners are
+// endpoint_unreachable.
 //
 // # Rules
 //
