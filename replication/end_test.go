@@ -1,14 +1,18 @@
 package replication_test
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"mooring/affinity"
 	"mooring/internal/fleet"
 	"mooring/replication"
+	"mooring/replication/replicationtest"
 )
 
 func TestEndsAndSignsOfLifeOnTheWire(t *testing.T) {
@@ -70,4 +74,35 @@ func TestEndGoesToWhoPicked(t *testing.T) {
 	if a.SendEnd(now.Add(6*time.Second), e) {
 		t.Error("sent to a replica that has been silent for 6 s")
 	}
+}
+
+// Ends that were taken are sent, also those that wait when the runner is stopped;
+// later ones are not taken.
+func TestStopSendsTheEndsThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 50
+		hub := &replicationtest.Hub{}
+		var arrived atomic.Int64
+		ctx, cancel := context.WithCancel(t.Context())
+		ctxA, stop := context.WithCancel(ctx)
+		_, a, doneA := running(ctxA, t, hub, 1, "", nil)
+		_, _, doneB := start(ctx, t, hub, "", nil, replication.Config{SenderID: 2, WriterID: 2, Ended: func(replication.End) { arrived.Add(1) }})
+		time.Sleep(2 * time.Second)
+		for i := range n {
+			if !a.End(replication.End{Replica: 2, Lease: uint64(1 + i)}) {
+				t.Fatalf("end %d was not taken", i)
+			}
+		}
+		stop()
+		<-doneA
+		if a.End(replication.End{Replica: 2, Lease: n + 1}) {
+			t.Error("an end was taken by a runner that has ended")
+		}
+		time.Sleep(time.Second)
+		if got := arrived.Load(); got != n {
+			t.Errorf("%d ends arrived, want %d", got, n)
+		}
+		cancel()
+		<-doneB
+	})
 }

@@ -50,9 +50,10 @@ type Runner struct {
 	ends      chan End
 	voices    voices // of Run's goroutine
 
-	mu     sync.Mutex
-	status Status
-	joined chan struct{} // closed while status.Join says that the joining is over
+	mu      sync.Mutex
+	status  Status
+	joined  chan struct{} // closed while status.Join says that the joining is over
+	stopped bool          // nothing reads ends any more
 }
 
 // Join says how far the joining of a replica is.
@@ -135,16 +136,16 @@ func (r *Runner) Rejoin(ctx context.Context) error {
 }
 
 // End tells the replica that picked a request how it ended. It does not block,
-// and reports false if that replica has not been heard of lately, or if too many
-// ends wait.
+// and reports false if that replica has not been heard of lately, if too many ends
+// wait, or if Run has ended.
 func (r *Runner) End(e End) bool {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	known := false
 	for _, p := range r.status.Peers {
 		known = known || p.SenderID == e.Replica && time.Since(p.LastHeard) < silence
 	}
-	r.mu.Unlock()
-	if !known {
+	if !known || r.stopped {
 		return false
 	}
 	select {
@@ -160,6 +161,7 @@ func (r *Runner) End(e End) bool {
 func (r *Runner) Run(ctx context.Context) error {
 	ticker := time.NewTicker(tickEvery)
 	defer ticker.Stop()
+	defer r.takeNoEnds()
 	var reported, alive time.Time
 	for {
 		select {
@@ -194,6 +196,13 @@ func (r *Runner) Run(ctx context.Context) error {
 			r.report(now)
 		}
 	}
+}
+
+// takeNoEnds has End refuse what is not sent any more.
+func (r *Runner) takeNoEnds() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped = true
 }
 
 // report renews the status. Only Run's goroutine writes it.
@@ -233,9 +242,13 @@ func (r *Runner) send(now time.Time) {
 	}
 }
 
-// sendLast sends all that waits, also what waits for the end of an interval: it
-// is as if time had come to an end.
+// sendLast sends all that waits, ends that were taken and also what waits for the
+// end of an interval: it is as if time had come to an end.
 func (r *Runner) sendLast(now time.Time) {
+	r.takeNoEnds()
+	for n := len(r.ends); n > 0; n-- {
+		r.core.SendEnd(now, <-r.ends)
+	}
 	r.send(now)
 	r.send(now.Add(affinity.MaxTTL))
 }

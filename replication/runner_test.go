@@ -18,19 +18,26 @@ import (
 // nothing.
 func running(ctx context.Context, t *testing.T, hub *replicationtest.Hub, id uint64, key string, logger *slog.Logger) (*affinity.Table, *replication.Runner, <-chan error) {
 	t.Helper()
+	return start(ctx, t, hub, key, logger, replication.Config{SenderID: id, WriterID: id})
+}
+
+// start is running with more of the configuration; all but its sessions.
+func start(ctx context.Context, t *testing.T, hub *replicationtest.Hub, key string, logger *slog.Logger, cfg replication.Config) (*affinity.Table, *replication.Runner, <-chan error) {
+	t.Helper()
 	var core *replication.Core
 	sessions, err := affinity.NewResolver(fleet.NewLive(viewOf(3)), affinity.Config{
-		WriterID: id, Publish: func(p fleet.Partition, ev affinity.Event) { core.Local(p, ev) },
+		WriterID: cfg.WriterID, Publish: func(p fleet.Partition, ev affinity.Event) { core.Local(p, ev) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if core, err = replication.New(time.Now(), replication.Config{Sessions: sessions, SenderID: id, WriterID: id}); err != nil {
+	cfg.Sessions = sessions
+	if core, err = replication.New(time.Now(), cfg); err != nil {
 		t.Fatal(err)
 	}
 	var signer *replication.Signer
 	if key != "" {
-		if signer, err = replication.NewSigner([]byte(key), id, time.Now()); err != nil {
+		if signer, err = replication.NewSigner([]byte(key), cfg.SenderID, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 	}
