@@ -217,7 +217,8 @@ func (c *core) repair(o *owner, now time.Time, answer *kvstate.EventsReply) {
 	if c.apply(o, now, events) {
 		// Ids that are not in the answer concern others. Those at or below the cursor
 		// were late, not lost.
-		o.held.cursor, o.talk.problem = max(o.held.cursor, answer.LastEventID), nil
+		o.reach(answer.LastEventID)
+		o.talk.problem = nil
 		c.drain(o, now)
 	}
 }

@@ -134,6 +134,7 @@ func (c *core) claim(o *owner, w kvstate.Worker) bool {
 	default:
 		c.edit(old, edit{clearWorker: true}) // they may be in another partition's index
 		old.talk.doubt = true
+		c.touch(old)
 	}
 	c.fillers[w] = o
 	return true

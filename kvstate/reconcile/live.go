@@ -90,20 +90,26 @@ func (c *core) apply(o *owner, now time.Time, events []kvstate.RouterEvent) bool
 	}
 	if n > 0 {
 		c.edit(o, edit{events: events[:n]})
-		o.held.cursor = events[n-1].EventID
-		if r := o.receipt; r != nil && !o.talk.doubt && r.RecoveredThroughCursor < o.held.cursor {
-			lifted := *r
-			lifted.RecoveredThroughCursor = o.held.cursor
-			o.receipt = &lifted
-		}
-		if r := o.talk.confirm; r != nil {
-			r.RecoveredThroughCursor = max(r.RecoveredThroughCursor, o.held.cursor)
-		}
+		o.reach(events[n-1].EventID)
 	}
 	if wrong != nil {
 		c.wrongEvent(o, now, wrong)
 	}
 	return wrong == nil
+}
+
+// reach notes that all events up to a cursor are applied, as if they had been
+// recovered.
+func (o *owner) reach(cursor uint64) {
+	o.held.cursor = max(o.held.cursor, cursor)
+	if r := o.receipt; r != nil && r.RecoveredThroughCursor < o.held.cursor {
+		lifted := *r
+		lifted.RecoveredThroughCursor = o.held.cursor
+		o.receipt = &lifted
+	}
+	if r := o.talk.confirm; r != nil {
+		r.RecoveredThroughCursor = max(r.RecoveredThroughCursor, o.held.cursor)
+	}
 }
 
 // wrongEvent withdraws o: what its agent says is not its own, so nothing that it

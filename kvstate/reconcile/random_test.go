@@ -92,6 +92,9 @@ func (w *world) check() {
 				w.fail("owner %s waits for call %d, which is not out", letter(id), call)
 			}
 		}
+		if o.talk.doubt && o.talk.recovery != 0 && o.talk.question == askRange {
+			w.fail("owner %s waits for events that must not be applied", letter(id))
+		}
 		if a, _ := sole(o.attachments); want.State == kvstate.Ready && !o.fed && !o.held.follows(o.agent.identity.PublisherID, &a, o.held.partition) {
 			w.fail("owner %s is projected to %s, but holds the state of %+v", letter(id), got, o.held)
 		}

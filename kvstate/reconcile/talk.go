@@ -135,7 +135,8 @@ func (c *core) ask(o *owner, now time.Time) {
 	}
 	c.scheduleStatus(o, now)
 	a, one := sole(o.attachments)
-	if o.talk.recovery != 0 && (!one || o.talk.about != engineOf(&a)) {
+	doubted := o.talk.doubt && o.talk.question == askRange // only the full state helps
+	if o.talk.recovery != 0 && (!one || o.talk.about != engineOf(&a) || doubted) {
 		c.drop(&o.talk.recovery)
 	}
 	if o.talk.status == 0 {
