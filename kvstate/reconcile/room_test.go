@@ -53,6 +53,10 @@ func TestRecordsWaitForRoom(t *testing.T) {
 	if len(topic.looked) != 2 || len(topic.records) != 2 {
 		t.Errorf("%d files and %d records are remembered, want 2", len(topic.looked), len(topic.records))
 	}
+	if got := w.heardOf("1.json"); got != "" { // which does not know that others still wait
+		t.Errorf("told %q", got)
+	}
+	w.wants("")
 	w.remove(kvstate.SourceTopic, "1.json")
 	w.remove(kvstate.SourceTopic, "2.json")
 	w.wants("-sources/1 -sources/2")
@@ -92,18 +96,40 @@ func TestFilesAreRememberedInBounds(t *testing.T) {
 	w.wants("+sources/9")
 }
 
+// Of many names no more are listed than may be remembered.
+func TestNamesAreListedInBounds(t *testing.T) {
+	w := newLookedAt(t)
+	topic := w.narrow(4, 4)
+	w.manyRecords(10)
+	names, more, err := topic.list(filepath.Join(w.root, kvstate.SourceTopic))
+	if len(names) != 4 || !more || err != nil {
+		t.Errorf("%d names are listed, more %v, %v; want 4 and more", len(names), more, err)
+	}
+	w.manyOthers(2000) // over 16 for each file that may be remembered
+	for i := range 10 {
+		w.remove(kvstate.SourceTopic, fmt.Sprintf("%d.json", i+1))
+	}
+	w.wants("refused too_many; all:")
+}
+
 // However much else is there, records that no event names are found.
 func TestOtherFilesTakeNoRoom(t *testing.T) {
 	w := newLookedAt(t)
-	w.narrow(2, 2)
+	w.narrow(200, 200)
 	w.mkdir(kvstate.SourceTopic)
-	for i := range 2000 {
-		if err := os.WriteFile(filepath.Join(w.root, kvstate.SourceTopic, fmt.Sprintf("%d.json.tmp", i)), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	w.manyOthers(2000)
 	w.write(kvstate.SourceTopic, "7.json", encoded(t, sourceRecord(7)))
 	w.wants("all: +sources/7")
 	w.write(kvstate.SourceTopic, "8.json", encoded(t, sourceRecord(8)))
 	w.wants("+sources/8")
+}
+
+// manyOthers writes n files that are no records.
+func (w *lookedAt) manyOthers(n int) {
+	w.t.Helper()
+	for i := range n {
+		if err := os.WriteFile(filepath.Join(w.root, kvstate.SourceTopic, fmt.Sprintf("%d.json.tmp", i)), nil, 0o644); err != nil {
+			w.t.Fatal(err)
+		}
+	}
 }

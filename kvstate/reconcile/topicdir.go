@@ -12,7 +12,7 @@ import (
 const (
 	maxRecords = 32 << 10       // of one topic; further ones wait for room
 	maxFiles   = 2 * maxRecords // of one topic that are remembered, taken or not
-	maxNames   = 16 * maxFiles  // of one topic that a look reads, whatever they name
+	maxOthers  = 16             // names that a look reads for each of these, whatever they name
 )
 
 // topicDir is one topic's directory as it was last seen.
@@ -119,7 +119,7 @@ func (t *topicDir) list(dir string) (names map[string]bool, more bool, err error
 	for name := range t.looked {
 		names[name] = true
 	}
-	for read := 0; read < maxNames; {
+	for read := 0; read < maxOthers*t.mostFiles; {
 		page, err := f.Readdirnames(1024)
 		for _, name := range page {
 			if _, ok := recordID(name); !ok || names[name] {
