@@ -55,8 +55,7 @@ func clockLead(maxSkew time.Duration) time.Duration { return min(maxClockLead, m
 // observe makes later sequences higher than a replicated one, but by that alone
 // no higher than the wall clock and the lead.
 func (s *sequencer) observe(wall time.Time, lead time.Duration, sequence uint64) {
-	limit := uint64(max(wall.Add(lead).UnixNano(), 0))
-	seen := min(sequence, limit)
+	seen := min(sequence, sequenceAt(wall.Add(lead)))
 	for {
 		last := s.last.Load()
 		if last >= seen || s.last.CompareAndSwap(last, seen) {

@@ -2,6 +2,7 @@ package affinity
 
 import (
 	"cmp"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,4 +58,25 @@ func TestClockFollowsByHalfOfTheSkew(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A session whose version is further ahead stays so, and takes no other along.
+func TestSessionFarAheadTakesNoOtherAlong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table, _ := newTestTable(t, Config{})
+		for i, mint := range []func(session string){
+			func(s string) { table.Unpin(s) },
+			func(s string) { table.Pin(s, fleet.OnRank(1, 0)) },
+		} {
+			far := fmt.Sprint("far", i)
+			heard(t, table, far, 59*time.Minute)
+			mint(far)
+			if ahead := minted(t, table, far); ahead <= 59*time.Minute {
+				t.Errorf("%s: minted %v above the wall clock, below what was known", far, ahead)
+			}
+			if ahead := minted(t, table, fmt.Sprint("fresh", i)); ahead > 30*time.Minute+time.Second {
+				t.Errorf("%s: a new session was minted %v above the wall clock", far, ahead)
+			}
+		}
+	})
 }

@@ -240,7 +240,7 @@ func TestVersionsGrowBeyondTheClockAndNeverWrap(t *testing.T) {
 	var s sequencer
 	at := func(ns int64, above uint64) uint64 {
 		t.Helper()
-		v, ok := s.next(time.Unix(0, ns), above)
+		v, ok := s.next(time.Unix(0, ns), time.Minute, above)
 		if !ok {
 			t.Fatal("no version")
 		}
@@ -254,7 +254,8 @@ func TestVersionsGrowBeyondTheClockAndNeverWrap(t *testing.T) {
 	if v := at(0, math.MaxUint64-1); v != math.MaxUint64 {
 		t.Errorf("the last version is %d", v)
 	}
-	if v, ok := s.next(time.Unix(0, 1), 0); ok {
+	s.last.Store(math.MaxUint64)
+	if v, ok := s.next(time.Unix(0, 1), time.Minute, 0); ok {
 		t.Errorf("after the last version comes %d", v)
 	}
 }

@@ -95,7 +95,7 @@ func (t *Table) reserve(limit int64) bool {
 
 // mint makes a version above the one that is known.
 func (t *Table) mint(known version, wall time.Time) (version, error) {
-	seq, ok := t.sequence.next(wall, known.sequence)
+	seq, ok := t.sequence.next(wall, t.clockLead, known.sequence)
 	if !ok {
 		return version{}, ErrSequenceExhausted
 	}
