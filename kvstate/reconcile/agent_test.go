@@ -131,6 +131,7 @@ func (a *testAgent) answer(q *kvstate.QueryRequest) kvstate.QueryResponse {
 		if q.EndEventID != nil {
 			last = min(last, *q.EndEventID)
 		}
+		reply.Receipt.RecoveredThroughCursor = last
 		reply.Response.Events = &kvstate.EventsReply{Events: slices.Clone(a.mu.events[*q.StartEventID-1 : last]), LastEventID: last}
 	}
 	return kvstate.QueryResponse{StateAgentRecovery: reply}

@@ -98,8 +98,8 @@ func (c *core) heardFull(o *owner, now time.Time, r *kvstate.QueryResponse, err 
 		c.trouble(o, now, fmt.Errorf("full state: %w", err))
 		return
 	}
-	receipt, dump := reply.Receipt, reply.Response.TreeDump
-	if !c.belongs(o, now, &receipt, a.AttachmentGeneration) {
+	dump := reply.Response.TreeDump
+	if !c.belongs(o, now, reply, a.AttachmentGeneration) {
 		return
 	}
 	for i := range dump.Events {
@@ -108,10 +108,9 @@ func (c *core) heardFull(o *owner, now time.Time, r *kvstate.QueryResponse, err 
 			return
 		}
 	}
-	receipt.RecoveredThroughCursor = dump.LastEventID
 	next := held{any: true, publisher: o.agent.identity.PublisherID, partition: p, cursor: dump.LastEventID,
 		engine: true, worker: a.Worker, generation: a.AttachmentGeneration}
-	c.restore(o, next, dump, receipt)
+	c.restore(o, next, dump, reply.Receipt)
 }
 
 // restore has a full state put into the index.
@@ -185,7 +184,7 @@ func (c *core) heardRange(o *owner, now time.Time, r *kvstate.QueryResponse, err
 		c.trouble(o, now, fmt.Errorf("missing events: %w", err))
 		return
 	}
-	if !c.belongs(o, now, &reply.Receipt, a.AttachmentGeneration) {
+	if !c.belongs(o, now, reply, a.AttachmentGeneration) {
 		return
 	}
 	switch answer := &reply.Response; {
@@ -230,17 +229,40 @@ func (c *core) trouble(o *owner, now time.Time, err error) {
 }
 
 // belongs reports whether a receipt proves a recovery from this very agent and
-// attachment. If not, o is withdrawn until a full state is there.
-func (c *core) belongs(o *owner, now time.Time, receipt *kvstate.RecoveryReceipt, generation uint64) bool {
-	if g := receipt.AttachmentGeneration; receipt.Identity == o.agent.identity && g != nil && *g == generation {
+// attachment, and of just what the answer has. If not, o is withdrawn until a full
+// state is there.
+func (c *core) belongs(o *owner, now time.Time, r *kvstate.StateAgentRecoveryReply, generation uint64) bool {
+	g := r.Receipt.AttachmentGeneration
+	last, some := lastEvent(&r.Response)
+	var err error
+	switch {
+	case r.Receipt.Identity != o.agent.identity || g == nil || *g != generation:
+		wrong := r.Receipt
+		wrong.AttachmentGeneration = nil // fits no attachment, not even a later one; Resolve says so
+		o.receipt = &wrong
+		err = errors.New("the recovery is of another agent or attachment than was asked for")
+	case some && r.Receipt.RecoveredThroughCursor != last:
+		o.receipt = nil
+		err = fmt.Errorf("the recovery ends at event %d, its receipt at %d", last, r.Receipt.RecoveredThroughCursor)
+	default:
 		return true
 	}
-	wrong := *receipt
-	wrong.AttachmentGeneration = nil // fits no attachment, not even a later one; Resolve says so
 	c.out.refused = append(c.out.refused, wrongReceipt)
-	o.receipt, o.talk.confirm, o.talk.doubt = &wrong, nil, true
-	c.trouble(o, now, errors.New("the recovery is of another agent or attachment than was asked for"))
+	o.talk.confirm, o.talk.doubt = nil, true
+	c.trouble(o, now, err)
 	return false
+}
+
+// lastEvent returns the last event that is in a recovery, if it is one.
+func lastEvent(r *kvstate.QueryResponse) (id uint64, some bool) {
+	switch {
+	case r.TreeDump != nil:
+		return r.TreeDump.LastEventID, true
+	case r.Events != nil:
+		return r.Events.LastEventID, true
+	default:
+		return 0, false
+	}
 }
 
 // agentError is an answer, but not the one that was asked for.

@@ -101,7 +101,7 @@ func decodeAttachment(id uint64, data []byte) (any, error) {
 // Reasons for what agents say.
 const (
 	wrongOwner   reason = "wrong_owner"   // an event of another owner or worker, or of no known domain
-	wrongReceipt reason = "wrong_receipt" // a recovery of another agent or attachment
+	wrongReceipt reason = "wrong_receipt" // a recovery of another agent or attachment, or of more or less than there is
 	tailFull     reason = "tail_full"     // a live event that had to wait and found no room
 	undecodable  reason = "undecodable"   // a batch of live events that cannot be read
 )

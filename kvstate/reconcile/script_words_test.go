@@ -123,7 +123,7 @@ func (s *script) recovery(a arguments, r kvstate.QueryResponse) kvstate.QueryRes
 	_, at := s.attached(a)
 	generation := a.number("gen", at.AttachmentGeneration)
 	return kvstate.QueryResponse{StateAgentRecovery: &kvstate.StateAgentRecoveryReply{Response: r, Receipt: kvstate.RecoveryReceipt{
-		Identity: s.identity(a), AttachmentGeneration: &generation, RecoveredThroughCursor: a.number("cursor", 1),
+		Identity: s.identity(a), AttachmentGeneration: &generation, RecoveredThroughCursor: a.number("through", a.number("cursor", 1)),
 	}}}
 }
 
