@@ -139,9 +139,11 @@ func later(a, b time.Time) time.Time {
 }
 
 // Connected tells that a peer was reached, anew or for the first time: it may
-// have missed anything.
+// have missed anything. What is said then is said to all, so one that comes and
+// goes all the time has it said each helloEvery and no more.
 func (c *Core) Connected(now time.Time) {
-	c.nextHello, c.helloSince, c.nextDigest = now, now, now
+	c.helloSoon(now)
+	c.digestSoon(now)
 }
 
 // Receive takes a message from the network and says what became of it. The
@@ -253,7 +255,7 @@ func (c *Core) Tick(now time.Time) {
 // parts take their turn within TTL/4, so that neither the look nor what it
 // publishes comes all at once.
 func (c *Core) refreshInUse(now time.Time) {
-	for _, t := range c.cfg.Sessions.Tables() {
+	for _, t := range c.inOrder() {
 		for _, ev := range t.InUse(c.inUse) {
 			c.Local(t.Partition(), ev)
 		}

@@ -1,7 +1,9 @@
 package replication
 
 import (
+	"cmp"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"mooring/affinity"
@@ -10,10 +12,20 @@ import (
 
 // sendDigests tells the sums of all partitions.
 func (c *Core) sendDigests() {
-	for _, t := range c.cfg.Sessions.Tables() {
+	for _, t := range c.inOrder() {
 		c.sendSync(&SyncMessage{Type: DigestOf, Partition: t.Partition(), Sums: appendSums(make([]byte, 0, digestBytes), t.Digest())})
 	}
 	c.sendSync(&SyncMessage{Type: Alive, WriterID: c.cfg.WriterID, Digested: true})
+}
+
+// inOrder returns all tables ordered by partition, so that a simulation repeats.
+func (c *Core) inOrder() []*affinity.Table {
+	tables := c.cfg.Sessions.Tables()
+	slices.SortFunc(tables, func(a, b *affinity.Table) int {
+		p, q := a.Partition(), b.Partition()
+		return cmp.Or(cmp.Compare(p.Model, q.Model), cmp.Compare(p.Group, q.Group))
+	})
+	return tables
 }
 
 // appendSums appends the sums as digests have them.

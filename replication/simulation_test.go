@@ -73,7 +73,7 @@ func TestSimulationRepeats(t *testing.T) {
 	var sent [2]int
 	for i := range sent {
 		synctest.Test(t, func(t *testing.T) {
-			s := newSimulation(t, 6, "")
+			s := newSimulation(t, 10, "")
 			for range 300 {
 				if err := s.step(); err != nil {
 					t.Fatal(err)
