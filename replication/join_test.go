@@ -141,6 +141,29 @@ func TestLatePartitionIsRepairedAtOnce(t *testing.T) {
 	})
 }
 
+// A peer whose connection comes and goes has nobody say more, to all others, than
+// one that joins.
+func TestFlappingPeerCostsTwoHellosASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, setup{seed: 1, n: 3, ttl: 30 * time.Minute})
+		c.opened(t, c.replicas[0], "s", 10)
+		c.run(20 * time.Second)
+		n := make(map[replication.SyncType]int)
+		c.sent = func(from int, m replication.Message) {
+			if s, err := replication.DecodeSync(m.Payload); m.Topic == replication.TopicSync && err == nil && from == 0 {
+				n[s.Type]++
+			}
+		}
+		for range 10 * 20 {
+			c.replicas[0].core.Connected(time.Now())
+			c.run(50 * time.Millisecond)
+		}
+		if n[replication.Hello] < 15 || n[replication.Hello] > 22 || n[replication.DigestOf] < 15 || n[replication.DigestOf] > 22 {
+			t.Errorf("%d hellos and %d digests in 10 s; want one each half second", n[replication.Hello], n[replication.DigestOf])
+		}
+	})
+}
+
 func (c *cluster) isReady(i int) bool {
 	ready, _ := c.replicas[i].core.Ready()
 	return ready

@@ -28,8 +28,8 @@ func eventsOfBucket(bucket uint8, n int) (events []affinity.Event) {
 	return events
 }
 
-// told counts the answers with sub-buckets, and their buckets.
-func told(msgs []Message) (answers, buckets int) {
+// subsTold counts the answers with sub-buckets, and their buckets.
+func subsTold(msgs []Message) (answers, buckets int) {
 	for _, m := range msgs {
 		if s, err := DecodeSync(m.Payload); m.Topic == TopicSync && err == nil && s.Type == DigestOf && len(s.Buckets) > 0 {
 			answers, buckets = answers+1, buckets+len(s.Buckets)
@@ -62,7 +62,7 @@ func TestSubBucketsAreToldInTurn(t *testing.T) {
 	answers, total := 0, 0
 	for now := start.Add(step); now.Before(start.Add(4 * time.Second)); now = now.Add(step) {
 		core.Tick(now)
-		a, b := told(core.Flush(now))
+		a, b := subsTold(core.Flush(now))
 		answers, total, sent = answers+a, total+b, append(sent, b)
 		if a > 0 {
 			ask(now, 0, all) // too soon after its answer, or another that waits

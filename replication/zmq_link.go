@@ -19,6 +19,7 @@ type link struct {
 		sync.Mutex
 		connected bool
 		since     time.Time
+		told      told
 	}
 }
 
@@ -43,6 +44,7 @@ func (z *ZMQ) dial(endpoint string) *link {
 	z.all.Go(func() {
 		defer close(l.done)
 		defer stop()
+		defer l.tellNoMore()
 		ended := make(chan struct{})
 		go func() { defer close(ended); socket.Run(ctx) }()
 		z.forward(ctx, l)
@@ -69,23 +71,17 @@ func (z *ZMQ) forward(ctx context.Context, l *link) {
 	}
 }
 
-// noted keeps a change of the connection, and logs it once. It must not block.
+// noted keeps a change of the connection, and has it logged. It must not block.
 func (z *ZMQ) noted(l *link, e zmqsock.Event) {
 	l.mu.Lock()
-	changed := l.mu.since.IsZero() || l.mu.connected != e.Connected
-	if changed {
-		l.mu.connected, l.mu.since = e.Connected, time.Now()
+	if l.mu.since.IsZero() || l.mu.connected != e.Connected {
+		l.mu.connected, l.mu.since, l.mu.told.change = e.Connected, time.Now(), e
 	}
 	l.mu.Unlock()
+	z.tell(l)
 	if !e.Connected {
 		z.tally.lost.WithLabelValues(e.Reason.String()).Inc()
-		if changed && e.Reason != zmqsock.Stopped {
-			z.cfg.Logger.Warn("a peer is not connected", "peer", l.endpoint, "reason", e.Reason.String(), "error", e.Err)
-		}
 		return
-	}
-	if changed {
-		z.cfg.Logger.Info("a peer is connected", "peer", l.endpoint)
 	}
 	select {
 	case z.connected <- struct{}{}:
