@@ -9,7 +9,7 @@ import (
 
 const (
 	maxTailEvents = 16 << 10
-	maxTailBlocks = 1 << 20
+	maxTailBytes  = 32 << 20
 )
 
 // tail is the live events of one owner that cannot be applied yet: a recovery is
@@ -17,21 +17,26 @@ const (
 // is missing like any other event and is asked for later. The zero value is empty.
 type tail struct {
 	events []kvstate.RouterEvent
-	blocks int
+	bytes  int
 }
 
-// add keeps e. It reports whether there was room.
+// add keeps e, but for what nobody here needs. It reports whether there was room.
 func (t *tail) add(e kvstate.RouterEvent) bool {
-	n := blocksOf(&e)
-	if len(t.events) >= maxTailEvents || t.blocks+n > maxTailBlocks {
+	e.SessionID, e.Store.MM = nil, nil
+	n := bytesOf(&e)
+	if len(t.events) >= maxTailEvents || t.bytes+n > maxTailBytes {
 		return false
 	}
 	t.events = append(t.events, e)
-	t.blocks += n
+	t.bytes += n
 	return true
 }
 
-func blocksOf(e *kvstate.RouterEvent) int { return len(e.Store.Blocks) + len(e.Removed) }
+// bytesOf returns about how much memory e takes.
+func bytesOf(e *kvstate.RouterEvent) int {
+	const event, block, hash = 512, 16, 8 // the first with its owner
+	return event + len(e.Domain.Name) + block*cap(e.Store.Blocks) + hash*cap(e.Removed)
+}
 
 // take removes and returns, in order and each once, the events that follow cursor
 // without a gap. Those at or below cursor are dropped, those behind a gap stay.
@@ -44,7 +49,7 @@ func (t *tail) take(cursor uint64) []kvstate.RouterEvent {
 		if e.EventID > cursor && e.EventID-cursor > 1 {
 			break
 		}
-		t.blocks -= blocksOf(&e)
+		t.bytes -= bytesOf(&e)
 		if e.EventID > cursor {
 			next = append(next, e)
 			cursor = e.EventID

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"strings"
 	"testing"
 
 	"mooring/kvstate"
@@ -37,8 +38,8 @@ func TestTailGivesEventsInOrderAndOnce(t *testing.T) {
 		}
 		got := ids(tail.take(tt.cursor))
 		first, _ := tail.first()
-		if len(got) != len(tt.want) || first != tt.first || uint64(len(tail.events)) != tt.left || tail.blocks != int(tt.left) {
-			t.Errorf("%s: got %v, first %d, %d left with %d blocks", tt.name, got, first, len(tail.events), tail.blocks)
+		if len(got) != len(tt.want) || first != tt.first || uint64(len(tail.events)) != tt.left || tail.bytes != int(tt.left)*bytesOf(&kvstate.RouterEvent{Removed: []uint64{1}}) {
+			t.Errorf("%s: got %v, first %d, %d left with %d bytes", tt.name, got, first, len(tail.events), tail.bytes)
 		}
 		for i := range got {
 			if got[i] != tt.want[i] {
@@ -58,9 +59,32 @@ func TestTailIsBounded(t *testing.T) {
 	if events.add(kvstate.RouterEvent{}) {
 		t.Error("more events than the bound")
 	}
-	var blocks tail
-	big := kvstate.RouterEvent{Removed: make([]uint64, maxTailBlocks)}
-	if !blocks.add(big) || blocks.add(kvstate.RouterEvent{Removed: make([]uint64, 1)}) {
-		t.Error("more blocks than the bound, or fewer")
+	for name, big := range map[string]kvstate.RouterEvent{
+		"hashes":  {Removed: make([]uint64, 1<<20)},
+		"blocks":  {Store: kvstate.StoreData{Blocks: make([]kvstate.Block, 1<<19)}},
+		"domains": {Domain: kvstate.WireDomain{Present: true, Name: strings.Repeat("d", 8<<20)}},
+	} {
+		var bytes tail
+		n := 0
+		for n < 100 && bytes.add(big) {
+			n++
+		}
+		if n != 3 { // of 8 MiB each, and a little
+			t.Errorf("%s: %d events of 8 MiB", name, n)
+		}
+	}
+}
+
+func TestTailKeepsNoSessions(t *testing.T) {
+	session := strings.Repeat("s", 1<<20)
+	var tail tail
+	if !tail.add(kvstate.RouterEvent{EventID: 1, SessionID: &session, Store: kvstate.StoreData{MM: make([][]kvstate.MMObject, 9)}}) {
+		t.Fatal("no room")
+	}
+	if e := tail.take(0)[0]; e.SessionID != nil || e.Store.MM != nil {
+		t.Errorf("kept %+v", e)
+	}
+	if tail.bytes != 0 {
+		t.Errorf("%d bytes are left of nothing", tail.bytes)
 	}
 }
