@@ -175,7 +175,11 @@ func (c *Core) receiveEvent(now time.Time, m Message) Disposition {
 	if err != nil {
 		return Malformed
 	}
-	if e.SenderID != 0 && e.SenderID != c.cfg.SenderID {
+	switch e.SenderID {
+	case c.cfg.SenderID:
+	case 0:
+		c.othersSpeak(m.From)
+	default:
 		p := c.hear(now, e.SenderID, e.SenderSeq, m.From)
 		p.heardV2 = p.heardV2 || m.Topic == TopicV2
 	}

@@ -92,8 +92,17 @@ func (ps *peers) forget(before time.Time) {
 	}
 }
 
+// othersSpeak notes that something came from an endpoint that is none of ours: if
+// our own messages came back from there, its name or address is another's now.
+func (c *Core) othersSpeak(from string) {
+	if from == c.echoes {
+		c.echoes = ""
+	}
+}
+
 // hear notes a message of a sender.
 func (c *Core) hear(now time.Time, id, seq uint64, from string) *peer {
+	c.othersSpeak(from)
 	p := c.peers.hear(now, id)
 	p.From = from
 	if seq == 0 {
