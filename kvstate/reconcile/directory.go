@@ -37,7 +37,8 @@ type directory struct {
 }
 
 // newDirectory returns the source for a root. refused is called, from run, once
-// for each version of a file that is not taken.
+// for each version of a file that is not taken, and once when files of a topic begin
+// to wait for room.
 func newDirectory(root string, refused func(refusal)) *directory {
 	return &directory{root: filepath.Clean(root), topics: []*topicDir{
 		newTopicDir(kvstate.SourceTopic, decodeSource, refused),
