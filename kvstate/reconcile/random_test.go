@@ -112,6 +112,11 @@ func (w *world) checkIndex() {
 	if len(w.restores) > 0 {
 		return
 	}
+	for worker, filler := range w.core.fillers {
+		if !filler.held.engine || filler.held.worker != worker {
+			w.fail("owner %s fills worker %s, but holds %+v", letter(filler.id), worker, filler.held)
+		}
+	}
 	for _, p := range []fleet.Partition{testPartition, {Model: "other", Group: "g"}} {
 		ix, ok := w.set.Partition(p)
 		for at := range uint64(2) {
@@ -143,7 +148,7 @@ func (w *world) mend() {
 		w.cursors[pub] += 3 // past all barriers
 		for range 4 {
 			w.calm(pub, 1, kvstate.Worker{WorkerID: 1})
-			w.restored()
+			w.restored(true)
 			w.now = w.now.Add(longestPause)
 		}
 		if o := w.core.owners[ownerOf(pub)]; o.resolution.State != kvstate.Ready || o.hasHoles() {
@@ -163,7 +168,7 @@ func (w *world) end() {
 	clear(w.told)
 	w.back()
 	w.settle()
-	w.restored()
+	w.restored(true)
 	w.settle()
 	c := w.core
 	if len(c.owners)+len(c.on)+len(c.fillers)+len(c.users)+len(c.calls)+c.agenda.Len() > 0 || len(w.calls) > 0 {

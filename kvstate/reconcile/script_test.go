@@ -76,9 +76,9 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) {
 		s.watch(d.CmdArgs[0].Key)
 	case "status": // status [owner=A] cursor=5 [pub= gen= worker= barrier= endpoint= unready detached unsure]
 		s.answer(a, "status", kvstate.QueryResponse{Status: s.status(a)})
-	case "full": // full [owner=A] cursor=5 [through=5 pub= gen=] and one event a line
+	case "full": // full [owner=A] cursor=5 [through=5 pub= gen= scope=worker] and one event a line
 		s.answer(a, "full", s.recovery(a, kvstate.QueryResponse{TreeDump: &kvstate.TreeDumpReply{
-			Events: events(a), LastEventID: a.number("cursor", 1)}}))
+			Events: events(a), LastEventID: a.number("cursor", 1), ResetScope: a.scope()}}))
 	case "full-for-range":
 		s.answer(a, "range", s.recovery(a, kvstate.QueryResponse{TreeDump: &kvstate.TreeDumpReply{
 			Events: events(a), LastEventID: a.number("cursor", 1)}}))

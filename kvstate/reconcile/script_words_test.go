@@ -42,6 +42,17 @@ func (a arguments) worker(key, otherwise string) kvstate.Worker {
 	return kvstate.Worker{WorkerID: n, DPRank: uint32(r)}
 }
 
+// scope is what a full state replaces.
+func (a arguments) scope() (s kvstate.ResetScope) {
+	if a.d.HasArg("scope") {
+		s.Limited = true
+		if err := s.Domain.UnmarshalText([]byte(a.text("scope", ""))); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+	return s
+}
+
 func (a arguments) owner() kvstate.CacheOwnerID { return testOwner(a.text("owner", "A")[0]) }
 
 func (s *script) fleet(text string) {

@@ -69,7 +69,7 @@ func (w *world) act() {
 	case 13:
 		w.now = w.now.Add(time.Duration(w.rand.IntN(12_000)) * time.Millisecond)
 	case 14:
-		w.restored()
+		w.restored(false)
 	case 15:
 		w.feed(worker)
 	case 16, 17:
@@ -110,7 +110,7 @@ func (w *world) calm(pub, gen uint64, worker kvstate.Worker) {
 			}
 		}
 		if w.rand.IntN(4) > 0 {
-			w.restored()
+			w.restored(true)
 		}
 		w.now = w.now.Add(shortestPause)
 	}
@@ -263,9 +263,15 @@ func (w *world) reply(q *call, well bool) kvstate.QueryResponse {
 	return kvstate.QueryResponse{StateAgentRecovery: reply}
 }
 
-func (w *world) restored() {
+// restored puts what was recovered into the index; one in four is refused unless
+// all is well.
+func (w *world) restored(well bool) {
 	for _, r := range w.restores {
-		w.core.restored(w.now, r.call, r.perform(w.set))
+		err := errBlockSize
+		if well || w.rand.IntN(4) > 0 {
+			err = r.perform(w.set)
+		}
+		w.core.restored(w.now, r.call, err)
 	}
 	w.restores = nil
 }
