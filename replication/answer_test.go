@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"mooring/affinity"
 )
 
 // TestRepairKeepsToItsBudget has a replica that knows nothing ask for 25,000
@@ -90,5 +92,28 @@ func TestWhatPeersAskForIsBounded(t *testing.T) {
 	}
 	if len(core.refused) != maxRefused {
 		t.Errorf("%d refused records are remembered, want %d", len(core.refused), maxRefused)
+	}
+}
+
+// TestRecordIsSentOnceASecond has two peers want the same record again and again:
+// all hear each of its sendings, so one a second is enough.
+func TestRecordIsSentOnceASecond(t *testing.T) {
+	core, table := newBenchCore(t, 1, 1000)
+	ev := benchEvent(1)
+	table.Apply(ev)
+	start := time.Now()
+	var sent []time.Duration
+	for at := time.Duration(0); at <= 2500*time.Millisecond; at += 100 * time.Millisecond {
+		now := start.Add(at)
+		tell(t, core, now, 2+uint64(at/(100*time.Millisecond)%2), &SyncMessage{Type: Want, To: 1, Partition: benchPart, Buckets: []byte{affinity.BucketOf(ev.Session)}})
+		core.Tick(now)
+		for _, m := range core.Flush(now) {
+			if m.Topic == TopicV2 {
+				sent = append(sent, at)
+			}
+		}
+	}
+	if !slices.Equal(sent, []time.Duration{0, time.Second, 2 * time.Second}) {
+		t.Errorf("wanted each 100ms, it was sent at %v; want once a second", sent)
 	}
 }

@@ -81,3 +81,47 @@ func TestRunnersShareBindingsWithinMilliseconds(t *testing.T) {
 		}
 	})
 }
+
+// A use that waits for the end of its interval is sent at the stop: peers would
+// expire the session early.
+func TestStopSendsWhatWaitsForItsInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		hub := &replicationtest.Hub{}
+		table, _, done := running(ctx, t, hub, 1, "", nil)
+		peer := hub.Join()
+		heard := func() (lives []uint64) {
+			for len(peer.Receive()) > 0 {
+				if m := <-peer.Receive(); m.Topic == replication.TopicV2 {
+					e, err := replication.DecodeEvent(m.Payload)
+					if err != nil {
+						t.Fatal(err)
+					}
+					lives = append(lives, *e.TTLMillis)
+				}
+			}
+			return lives
+		}
+		for range 2 {
+			time.Sleep(10 * time.Second)
+			l, err := table.Acquire(ctx, "s", fleet.Target{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, bound := l.Target(); !bound {
+				l.Bind(fleet.OnRank(2, 0))
+			}
+			l.Release(affinity.Completed)
+		}
+		time.Sleep(5 * time.Second)
+		if n := len(heard()); n != 1 {
+			t.Fatalf("%d events before the stop, want only the binding", n)
+		}
+		stop()
+		<-done
+		const ttl, since = 30 * 60 * 1000, 5000 // ms
+		if lives := heard(); len(lives) != 1 || lives[0] > ttl-since || lives[0] < ttl-since-1000 {
+			t.Errorf("at the stop it sends lives of %v ms; want that of the use 5 s before", lives)
+		}
+	})
+}

@@ -98,3 +98,23 @@ func TestSlotsOfOneSession(t *testing.T) {
 		t.Errorf("%d slots are left", s.size)
 	}
 }
+
+// TestSinkKeepsTheNewest queues events of a session out of order, as goroutines
+// that changed it one after the other may: what is sent is the newest.
+func TestSinkKeepsTheNewest(t *testing.T) {
+	p := fleet.Partition{Model: "m", Group: "g"}
+	version := func(sequence, writer uint64) affinity.Event {
+		return affinity.Event{Kind: affinity.EventBound, Session: "s", Sequence: sequence, WriterID: writer}
+	}
+	for _, events := range [][]affinity.Event{
+		{version(5, 1), version(4, 9)}, {version(4, 9), version(5, 1)}, {version(5, 1), version(5, 0)}, {version(5, 0), version(5, 1)},
+	} {
+		s := newSink(10)
+		for _, ev := range events {
+			s.add(p, ev, true)
+		}
+		if out, _ := s.drain(time.Now(), time.Second, 10); len(out) != 1 || out[0].event != version(5, 1) {
+			t.Errorf("of %v it sends %v, want the newer one", events, out)
+		}
+	}
+}

@@ -213,15 +213,17 @@ func TestForeignMessagesAreRefused(t *testing.T) {
 	}
 	defer p.Close()
 	n := startNode(t, 1, free, p.Endpoint())
-	good := replication.AppendEvent(nil, &replication.BindingEvent{
-		ModelName: part.Model, RoutingGroup: part.Group, SessionID: "s", WorkerID: 1, DPRank: new(uint32), Sequence: 1, WriterID: 9,
-	})
+	event := func(session string) []byte {
+		e := plainEvent(session, 1, 1, 9)
+		return replication.AppendEvent(nil, &e)
+	}
+	topic := []byte(replication.TopicV2)
 	eventually(t, "subscribed", func() bool { return p.Stats().Peers == 1 })
 	eventually(t, "the good one among the bad", func() bool {
 		for _, frames := range [][][]byte{
-			{[]byte(replication.TopicV2)}, {[]byte(replication.TopicV2 + "x"), good}, {[]byte(replication.TopicV2), good, nil, nil},
-			{[]byte(replication.TopicV2), make([]byte, replication.MaxPayload+1)}, {[]byte(replication.TopicV2), []byte("garbage")},
-			{[]byte(replication.TopicSync), []byte("\x81\xa4type\xa7unknown")}, {[]byte(replication.TopicV2), good},
+			{topic}, {[]byte(replication.TopicV2 + "x"), event("another topic")}, {topic, event("more frames"), nil, nil},
+			{topic, make([]byte, replication.MaxPayload+1)}, {topic, []byte("garbage")},
+			{[]byte(replication.TopicSync), []byte("\x81\xa4type\xa7unknown")}, {topic, event("s")},
 		} {
 			if err := p.Publish(frames); err != nil {
 				t.Fatal(err)
@@ -229,6 +231,11 @@ func TestForeignMessagesAreRefused(t *testing.T) {
 		}
 		return n.has("s", 1)
 	})
+	for _, session := range []string{"another topic", "more frames"} {
+		if n.has(session, 1) {
+			t.Errorf("a message with %s was taken", session)
+		}
+	}
 	if links := n.mesh.Links(); !links[0].Connected || p.Stats().Accepted != 1 {
 		t.Errorf("links %+v after %d connections; want the first", links, p.Stats().Accepted)
 	}

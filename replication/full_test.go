@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mooring/affinity"
+	"mooring/internal/fleet"
 	"mooring/replication"
 )
 
@@ -62,6 +64,29 @@ func TestFullFloorsSettle(t *testing.T) {
 			if _, ok := c.replicas[1].table().Lookup(fmt.Sprint("s", i)); !ok {
 				t.Errorf("binding %d is lacking after 12.5 s", i)
 			}
+		}
+	})
+}
+
+// TestRoomForReplicasIsUsed has a replica with more sessions than it may bind, and
+// fewer than it may be told of: it is not full, and asks for all that it lacks.
+func TestRoomForReplicasIsUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 100
+		c := newCluster(t, setup{seed: 1, n: 2, ttl: 30 * time.Minute, max: limit})
+		c.run(time.Second)
+		for i := range limit * 19 / 10 {
+			for j, r := range c.replicas {
+				if i < limit*3/2 || j == 0 {
+					r.table().Apply(affinity.Event{
+						Session: fmt.Sprint("s", i), Target: fleet.OnRank(1, 0), Sequence: uint64(1 + i), WriterID: 3, Life: 20 * time.Minute,
+					})
+				}
+			}
+		}
+		c.run(6 * time.Second)
+		if n := len(c.differing()); n > 0 {
+			t.Errorf("%d of %d records are lacking after a comparison", n, limit*4/10)
 		}
 	})
 }
