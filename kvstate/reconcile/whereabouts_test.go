@@ -69,13 +69,15 @@ func TestAnotherWorkersTopic(t *testing.T) {
 	mine.KVEvents = pub.Endpoint()
 	r := run(t, mine, workerAt(2, "10.0.0.6:8000"))
 	seq := uint64(0)
-	tell := func(topic string) {
+	tellUntil := func(topic, what string, ok func() bool) { // what comes before the subscription is lost
 		t.Helper()
-		r.soon("the feed is there", func() bool { return pub.Stats().Peers == 1 })
-		if err := pub.Publish([][]byte{[]byte(topic), binary.BigEndian.AppendUint64(nil, seq), storedBatch()}); err != nil {
-			t.Fatal(err)
-		}
-		seq++
+		r.soon(what, func() bool {
+			if err := pub.Publish([][]byte{[]byte(topic), binary.BigEndian.AppendUint64(nil, seq), storedBatch()}); err != nil {
+				t.Fatal(err)
+			}
+			seq++
+			return ok()
+		})
 	}
 	problem := func() string {
 		for _, o := range r.Owners() {
@@ -83,23 +85,21 @@ func TestAnotherWorkersTopic(t *testing.T) {
 		}
 		return ""
 	}
-	tell("kv@10.0.0.6:8000@m")
-	r.until("a problem", func() bool {
+	tellUntil("kv@10.0.0.6:8000@m", "a problem", func() bool {
 		return strings.Contains(problem(), "the topic names 10.0.0.6:8000, the worker is at 10.0.0.5:8000")
 	})
 	if p := problem(); !strings.HasPrefix(p, "worker w1, rank 0, events at "+pub.Endpoint()) {
 		t.Errorf("problem: %s", p)
 	}
-	if n := publishersUnknown(t, r); n != 1 {
-		t.Errorf("%v dropped as of an unknown publisher, want 1", n)
+	if n := publishersUnknown(t, r); n < 1 || n > float64(seq) {
+		t.Errorf("%v of %d dropped as of an unknown publisher", n, seq)
 	}
 	one := kvstate.Worker{WorkerID: 1}
 	if ix, _ := r.set.Partition(testPartition); ix.Len() != 0 {
 		t.Errorf("%d blocks", ix.Len())
 	}
-	tell("kv@10.0.0.5:8000@m")
+	tellUntil("kv@10.0.0.5:8000@m", "no problem", func() bool { return problem() == "" })
 	r.holds(engineBlocks(one), 1)
-	r.until("no problem", func() bool { return problem() == "" })
 }
 
 func publishersUnknown(t *testing.T, r *running) float64 {
