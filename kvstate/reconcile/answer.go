@@ -159,7 +159,8 @@ func (c *core) restored(now time.Time, id uint64, err error) {
 		return
 	}
 	o.talk.lost, o.talk.owed, o.talk.problem = false, 0, nil
-	o.talk.doubt = c.fillers[o.held.worker] == nil // who wrote the worker's own blocks has left meanwhile
+	w := o.held.worker
+	o.talk.doubt = c.fillers[w] != o && !c.written(w) // who wrote the worker's own blocks has left meanwhile
 	if !o.talk.doubt {
 		c.drain(o, now)
 	}

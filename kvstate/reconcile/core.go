@@ -164,6 +164,9 @@ func (c *core) look(o *owner, now time.Time) {
 		c.choose(o)
 		c.tidy(o, now)
 		c.age(o, now)
+		if w := o.held.worker; o.held.engine && c.fillers[w] == o && !c.written(w) {
+			c.miss(o, w)
+		}
 	}
 	c.judge(o, now)
 	if !o.fed {

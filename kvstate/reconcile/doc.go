@@ -56,10 +56,13 @@
 //   - Events are applied in order and once. If some are missing the owner is holed,
 //     later ones wait, and the missing are asked for; the full state is asked for
 //     only if the agent does not have them any more.
-//   - An event or a recovery that is not the owner's own withdraws it until a full
-//     state is there.
+//   - An event or a recovery that is not the owner's own, or whose receipt says
+//     another cursor than it has, withdraws it until a full state is there. Who
+//     answers a status in its agent's place is not listened to.
 //   - Several owners may name one worker, and are projected to it; but only the
-//     first writes the worker's own blocks, while it is ready. A feed always does.
+//     first writes the worker's own blocks. When it leaves, or its agent does not
+//     answer, the others are holed until one has its full state anew and takes over.
+//     A feed always writes.
 //
 // # Concurrency
 //

@@ -140,14 +140,26 @@ func (c *core) claim(o *owner, w kvstate.Worker) bool {
 	return true
 }
 
-// unfill ends o's claim. Others that name w may have missed events: they start
-// anew, and the first of them claims it.
+// unfill ends o's claim.
 func (c *core) unfill(o *owner, w kvstate.Worker) {
 	delete(c.fillers, w)
+	c.miss(o, w)
+}
+
+// miss has all but o that hold w's blocks start anew, since nobody writes those:
+// the first to have its full state claims it.
+func (c *core) miss(o *owner, w kvstate.Worker) {
 	for other := range c.on[workerID(w)] {
-		if other != o && other.held.engine && other.held.worker == w && !other.fed {
+		if other != o && other.held.engine && other.held.worker == w && !other.fed && !other.talk.doubt {
 			other.talk.doubt = true
 			c.touch(other)
 		}
 	}
+}
+
+// written reports whether w's own blocks are written. An owner whose agent does not
+// answer keeps its claim, but until it answers others may take it.
+func (c *core) written(w kvstate.Worker) bool {
+	filler := c.fillers[w]
+	return filler != nil && (filler.fed || filler.status != nil)
 }

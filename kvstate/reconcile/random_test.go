@@ -98,7 +98,7 @@ func (w *world) check() {
 		if a, _ := sole(o.attachments); want.State == kvstate.Ready && !o.fed && !o.held.follows(o.agent.identity.PublisherID, &a, o.held.partition) {
 			w.fail("owner %s is projected to %s, but holds the state of %+v", letter(id), got, o.held)
 		}
-		if want.State == kvstate.Ready && !o.fed && !o.talk.doubt && w.core.fillers[got] == nil {
+		if want.State == kvstate.Ready && !o.fed && !o.talk.doubt && !w.core.written(got) {
 			w.fail("owner %s is projected to %s without doubt, but nobody writes its own blocks", letter(id), got)
 		}
 	}
