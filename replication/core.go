@@ -114,30 +114,6 @@ func (c *Core) Local(p fleet.Partition, ev affinity.Event) {
 // Wake is sent to when Flush has something to send at once.
 func (c *Core) Wake() <-chan struct{} { return c.sink.wake }
 
-// digestSoon has the digests told now, or as soon as they may be again.
-func (c *Core) digestSoon(now time.Time) {
-	soon := later(now, c.digestSent.Add(helloEvery))
-	if soon.Before(c.nextDigest) {
-		c.nextDigest = soon
-	}
-}
-
-// helloSoon has hello said now, or as soon as it may be again, and until a digest
-// answers.
-func (c *Core) helloSoon(now time.Time) {
-	soon := later(now, c.helloSent.Add(helloEvery))
-	if c.helloSince = now; c.nextHello.IsZero() || soon.Before(c.nextHello) {
-		c.nextHello = soon
-	}
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
 // Connected tells that a peer was reached, anew or for the first time: it may
 // have missed anything. What is said then is said to all, so one that comes and
 // goes all the time has it said each helloEvery and no more.

@@ -28,6 +28,30 @@ func (c *Core) inOrder() []*affinity.Table {
 	return tables
 }
 
+// digestSoon has the digests told now, or as soon as they may be again.
+func (c *Core) digestSoon(now time.Time) {
+	soon := later(now, c.digestSent.Add(helloEvery))
+	if soon.Before(c.nextDigest) {
+		c.nextDigest = soon
+	}
+}
+
+// helloSoon has hello said now, or as soon as it may be again, and until a digest
+// answers.
+func (c *Core) helloSoon(now time.Time) {
+	soon := later(now, c.helloSent.Add(helloEvery))
+	if c.helloSince = now; c.nextHello.IsZero() || soon.Before(c.nextHello) {
+		c.nextHello = soon
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // appendSums appends the sums as digests have them.
 func appendSums(b []byte, d affinity.Digest) []byte {
 	for _, sum := range d {
