@@ -48,7 +48,6 @@ func (c *core) restored(now time.Time, id uint64, err error) {
 	}
 	c.hold(o, o.talk.restored)
 	if o.talk.stale {
-		o.talk.doubt = true // nobody heard what happened since
 		return
 	}
 	o.talk.lost, o.talk.owed, o.talk.problem = false, 0, nil

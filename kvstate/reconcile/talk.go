@@ -211,7 +211,7 @@ func (c *core) wants(o *owner) question {
 	switch {
 	case !ok:
 		return 0
-	case o.talk.doubt || !o.held.follows(o.agent.identity.PublisherID, &a, p):
+	case o.talk.doubt, o.receipt == nil, !o.held.follows(o.agent.identity.PublisherID, &a, p):
 		return askFull
 	case o.talk.lost, o.held.cursor < a.ReadyAtOutboundCursor && o.held.cursor < o.status.OutboundCursor:
 		return askRange
