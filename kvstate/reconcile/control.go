@@ -138,18 +138,37 @@ func (c *control) post(ctx context.Context, url string, request *kvstate.QueryRe
 	return answer, nil
 }
 
-// readAnswer reads an answer of so many bytes at most. Asking again would not help
-// against an agentError.
-func readAnswer(body io.Reader, most int64) (answer kvstate.QueryResponse, err error) {
-	data, err := io.ReadAll(io.LimitReader(body, most+1))
-	if err != nil {
-		return answer, fmt.Errorf("read the answer: %w", err)
-	}
-	if int64(len(data)) > most {
-		return answer, agentError{fmt.Sprintf("the answer is larger than %d bytes", most)}
-	}
-	if err := json.Unmarshal(data, &answer); err != nil {
+// readAnswer reads an answer of so many bytes at most, without keeping its text.
+// It ends when body does, at the latest at the call's timeout. Asking again would
+// not help against an agentError.
+func readAnswer(body io.Reader, most int64) (kvstate.QueryResponse, error) {
+	text := &limited{from: body, left: most}
+	answer, err := kvstate.DecodeAnswer(text)
+	switch {
+	case text.err != nil:
+		return kvstate.QueryResponse{}, fmt.Errorf("read the answer: %w", text.err)
+	case text.left < 0:
+		return kvstate.QueryResponse{}, agentError{fmt.Sprintf("the answer is larger than %d bytes", most)}
+	case err != nil:
 		return kvstate.QueryResponse{}, agentError{"decode the answer: " + err.Error()}
 	}
 	return answer, nil
+}
+
+// limited reads no more than is left, and remembers what went wrong before.
+type limited struct {
+	from io.Reader
+	left int64 // < 0: there was more
+	err  error // of from, but for io.EOF
+}
+
+func (l *limited) Read(b []byte) (int, error) {
+	n, err := l.from.Read(b)
+	if l.left -= int64(n); l.left < 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	if err != io.EOF {
+		l.err = err
+	}
+	return n, err
 }
