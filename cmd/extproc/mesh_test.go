@@ -148,7 +148,9 @@ func TestOneSidedMesh(t *testing.T) {
 	late, _ := joinedMesh(t, 2, config.Replication{})
 	late.transport.SetPeers([]string{known.endpoint()})
 	warns := func() bool {
-		return slices.ContainsFunc(late.warnings(), func(w string) bool { return strings.Contains(w, "1 peers are heard, and only 0 of them hear this replica") })
+		return slices.ContainsFunc(late.warnings(), func(w string) bool {
+			return strings.Contains(w, "1 peers are heard, and only 0 of them hear this replica")
+		})
 	}
 	within(t, "a warning that nobody hears it", warns)
 	known.transport.SetPeers([]string{late.endpoint()})
