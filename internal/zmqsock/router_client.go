@@ -75,10 +75,16 @@ func (c *client) answer(request [][]byte) (err error) {
 	r := c.router
 	ctx, cancel := context.WithTimeout(c.ctx, r.cfg.RequestTimeout)
 	defer cancel()
+	tooLong := func() error {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return endf(Stalled, "an answer took more than %v", r.cfg.RequestTimeout)
+		}
+		return nil
+	}
 	// What ends the time also ends a write that blocks.
 	defer context.AfterFunc(ctx, func() {
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			c.cut(endf(Stalled, "an answer took more than %v", r.cfg.RequestTimeout))
+		if err := tooLong(); err != nil {
+			c.cut(err)
 		}
 	})()
 	r.requests.Add(1)
@@ -97,6 +103,9 @@ func (c *client) answer(request [][]byte) (err error) {
 		r.replyBytes.Add(uint64(size))
 		return nil
 	})
+	if late := tooLong(); late != nil { // Serve may have noticed first
+		return late
+	}
 	if err != nil {
 		return endf(reasonOf(err, Violation), "serve: %w", err)
 	}
