@@ -56,6 +56,9 @@ func TestKillDuringTheResponseHarmsNobody(t *testing.T) {
 		resp := r.open(t.Context(), bytes.NewReader(make([]byte, 200_000)), r.workers[0])
 		want := strings.Repeat("token ", 1000)
 		r.workers[0].say(t, want)
+		eventually(t, "mooring's part has ended", func() bool { // on a busy machine some time after the response began
+			return r.stats(`ext_proc\.mooring\.streams_closed`)["http.in.ext_proc.mooring.streams_closed"] == 1
+		})
 		kill(child)
 		eventually(t, "envoy has noticed", func() bool {
 			return r.stats(`cluster\.mooring\.upstream_cx_active`)["cluster.mooring.upstream_cx_active"] == 0
