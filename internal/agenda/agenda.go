@@ -83,9 +83,6 @@ func (a *Agenda[K]) Has(key K) bool {
 	return ok
 }
 
-// Len returns for how many keys something is due.
-func (a *Agenda[K]) Len() int { return len(a.heap) }
-
 // RemoveIf leaves nothing due for the keys that are so.
 func (a *Agenda[K]) RemoveIf(so func(K) bool) {
 	for key := range a.byKey {

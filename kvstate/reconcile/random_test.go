@@ -171,9 +171,10 @@ func (w *world) end() {
 	w.restored(true)
 	w.settle()
 	c := w.core
-	if len(c.owners)+len(c.on)+len(c.fillers)+len(c.users)+len(c.calls)+c.agenda.Len() > 0 || len(w.calls) > 0 {
-		w.fail("left: %d owners, %d workers, %d fillers, %d partitions, %d calls, %d in the agenda, %d calls out",
-			len(c.owners), len(c.on), len(c.fillers), len(c.users), len(c.calls), c.agenda.Len(), len(w.calls))
+	next, due := c.agenda.Next()
+	if due || len(c.owners)+len(c.on)+len(c.fillers)+len(c.users)+len(c.calls)+len(w.calls) > 0 {
+		w.fail("left: %d owners, %d workers, %d fillers, %d partitions, %d calls, an owner due at %v, %d calls out",
+			len(c.owners), len(c.on), len(c.fillers), len(c.users), len(c.calls), next, len(w.calls))
 	}
 	for _, p := range []fleet.Partition{testPartition, {Model: "other", Group: "g"}} {
 		if _, ok := w.set.Partition(p); ok {
