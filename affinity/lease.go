@@ -80,8 +80,7 @@ func (l *Lease) Moved() bool { return l.moved }
 // Bind is passed on to those who wait, and the session is what it was before. If
 // NeverSent ends the first use that a binding ever had, and no other request has
 // had a lease on it, here or as far as is known at another replica, the session is
-// unbound. Release never blocks; only its
-// first call does anything.
+// unbound. Release never blocks; only its first call does anything.
 func (l *Lease) Release(o Outcome) {
 	if l.phase == phaseOver {
 		return

@@ -171,8 +171,8 @@ func (t *Table) unpin(session string, now instant, wall time.Time) (fx effects) 
 }
 
 // announceUnbinding makes the voiding of all bindings of the session up to now,
-// remembered for life or longer, the event to publish. If no version is left to do that with, the session is
-// unbound here alone.
+// remembered for life or longer, the event to publish. If no version is left to do
+// that with, the session is unbound here alone.
 func (t *Table) announceUnbinding(session string, known version, life time.Duration, now instant, wall time.Time, fx *effects) {
 	v, err := t.mint(t.known(session, known, now), wall)
 	if err != nil {
